@@ -4,7 +4,7 @@ import SMTPTransport from "nodemailer/lib/smtp-transport";
 import type { Clock } from "../../clock.ts";
 import type { ApiConfig } from "../../config.ts";
 import type { Logger } from "../../log.ts";
-import { handOver, type Mail, type Mailer } from "./smtp.ts";
+import { greet, handOver, type Mail, type Mailer, type MailGreeting } from "./smtp.ts";
 
 /** Milliseconds for each response of the mail server, and for sending a whole message. */
 const STEP_MS = 10_000;
@@ -27,10 +27,17 @@ export function createMailer(
   return { mailer: createSmtpMailer({ ...config, SMTP_URL }, totalMs) };
 }
 
-function createSmtpMailer(config: Required<MailConfig>, totalMs: number): Mailer {
-  const { SMTP_URL: url = "", MAIL_FROM: from, BASE_URL } = config;
+/** A mail server, and the service's URL, whose host is the name with which to greet the server. */
+type ServerConfig = { SMTP_URL: string; BASE_URL: string };
+
+/** Connects to the mail server, greets it and logs in like the mailer, and sends nothing. */
+export async function checkMailServer(config: ServerConfig, totalMs: number): Promise<MailGreeting> {
+  return greet(serverOf(config), totalMs);
+}
+
+function serverOf({ SMTP_URL: url, BASE_URL }: ServerConfig): SMTPTransport {
   const name = greetingOf(BASE_URL);
-  const server = new SMTPTransport({
+  return new SMTPTransport({
     url,
     ...(name !== undefined && { name }),
     connectionTimeout: STEP_MS,
@@ -38,6 +45,11 @@ function createSmtpMailer(config: Required<MailConfig>, totalMs: number): Mailer
     greetingTimeout: STEP_MS,
     socketTimeout: STEP_MS,
   });
+}
+
+function createSmtpMailer(config: MailConfig & ServerConfig, totalMs: number): Mailer {
+  const { MAIL_FROM: from } = config;
+  const server = serverOf(config);
   return {
     async send({ id, to, subject, text }) {
       const messageId = id === undefined ? {} : { messageId: `<${id}@${domainOf(from)}>` };
@@ -57,7 +69,7 @@ function createSmtpMailer(config: Required<MailConfig>, totalMs: number): Mailer
  * Returns the name with which the mailer greets a mail server: the service's host. A pod's own name is not
  * public, and the library would send `[127.0.0.1]` for it, which relays refuse. An address is not a name.
  */
-function greetingOf(baseUrl: string): string | undefined {
+export function greetingOf(baseUrl: string): string | undefined {
   const { hostname } = new URL(baseUrl);
   return isIP(hostname.replace(/^\[|\]$/g, "")) === 0 ? hostname : undefined;
 }

@@ -66,11 +66,28 @@ export async function handOver(server: SmtpServer, message: MimeNode, totalMs: n
   }
 }
 
+/** How a mail server accepted a client that sent nothing. */
+export type MailGreeting = { isEncrypted: boolean; isLoggedIn: boolean };
+
+/** Connects, greets, starts TLS and logs in as for a message, within `totalMs`, and sends nothing. */
+export async function greet(server: SmtpServer, totalMs: number): Promise<MailGreeting> {
+  const connection = new SMTPConnection(server.options);
+  const over = new AbortController();
+  try {
+    const greeted = step((done) => connection.connect(done)).then(() => logIn(connection, server));
+    await Promise.race([greeted, failureOf(connection, totalMs, over.signal)]);
+    return { isEncrypted: connection.secure, isLoggedIn: connection.authenticated };
+  } finally {
+    over.abort();
+    connection.close();
+  }
+}
+
 type Outgoing = { envelope: ReturnType<MimeNode["getEnvelope"]>; content: Readable };
 
 async function converse(
   connection: SMTPConnection,
-  { options, auth }: SmtpServer,
+  server: SmtpServer,
   { envelope, content }: Outgoing,
 ): Promise<void> {
   await step((done) => connection.connect(done));
@@ -79,10 +96,14 @@ async function converse(
   if (!isAscii && !offersUtf8(connection.lastServerResponse)) {
     throw Object.assign(new Error("The mail server does not support SMTPUTF8"), { code: "ENOUTF8" });
   }
+  await logIn(connection, server);
+  await step((done) => connection.send(envelope, content, done));
+}
+
+async function logIn(connection: SMTPConnection, { options, auth }: SmtpServer): Promise<void> {
   if (auth && (connection.allowsAuth || options.forceAuth)) {
     await step((done) => connection.login(auth, done));
   }
-  await step((done) => connection.send(envelope, content, done));
 }
 
 function step(run: (done: (error?: Error | null) => void) => void): Promise<void> {
