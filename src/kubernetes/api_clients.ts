@@ -1,5 +1,6 @@
 import type {
   AuthenticationV1Api,
+  AuthorizationV1Api,
   CoordinationV1Api,
   CoreV1Api,
   CustomObjectsApi,
@@ -14,6 +15,7 @@ export type ApiClients = {
   custom: CustomObjectsApi;
   coordination: CoordinationV1Api;
   authentication: AuthenticationV1Api;
+  authorization: AuthorizationV1Api;
   /** Returns the options for a call that ends when `signal` aborts. */
   until(signal: AbortSignal): { httpApi: HttpLibrary };
 };
@@ -55,6 +57,7 @@ export async function createApiClients(
     custom: new library.CustomObjectsApi(configuration),
     coordination: new library.CoordinationV1Api(configuration),
     authentication: new library.AuthenticationV1Api(configuration),
+    authorization: new library.AuthorizationV1Api(configuration),
     until: (signal) => ({
       httpApi: {
         send(request) {

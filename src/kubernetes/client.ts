@@ -184,15 +184,23 @@ export async function createClusterClient(options: Options): Promise<ClusterClie
   };
 }
 
-function createAgents({ server, proxyUrl }: ClusterAccess, tls: ClusterTls): Agents {
-  const create = (limits: Agent.Options) =>
-    proxyUrl === undefined
-      ? new Agent({ connect: { ...tls, timeout: CONNECT_MS }, allowH2: false, ...limits })
-      : new ProxyAgent({ uri: proxyUrl, requestTls: tls, allowH2: false, ...limits });
-  const calls = create({ connections: 16, keepAliveTimeout: 30_000 });
+function createAgents(access: ClusterAccess, tls: ClusterTls): Agents {
+  const calls = createDispatcher(access, tls, { connections: 16, keepAliveTimeout: 30_000 });
   // Sets no body timeout for watches, because the reflector detects silence.
-  const watches = create({ bodyTimeout: 0 });
-  return { tls, calls, watches: watches.compose(onlyTo(new URL(server).origin)), all: [calls, watches] };
+  const watches = createDispatcher(access, tls, { bodyTimeout: 0 });
+  const { origin } = new URL(access.server);
+  return { tls, calls, watches: watches.compose(onlyTo(origin)), all: [calls, watches] };
+}
+
+/** Creates the connections to an API server, through the kubeconfig's proxy if it names one. */
+export function createDispatcher(
+  { proxyUrl }: Pick<ClusterAccess, "proxyUrl">,
+  tls: ClusterTls,
+  limits: Agent.Options = {},
+): Dispatcher {
+  return proxyUrl === undefined
+    ? new Agent({ connect: { ...tls, timeout: CONNECT_MS }, allowH2: false, ...limits })
+    : new ProxyAgent({ uri: proxyUrl, requestTls: tls, allowH2: false, ...limits });
 }
 
 /** Refuses requests to other servers: the library's `Watch` would follow a redirect with its credentials. */

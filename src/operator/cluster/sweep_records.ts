@@ -3,7 +3,8 @@ import type { ClusterClient } from "../../kubernetes/client.ts";
 import { isStatus } from "../../kubernetes/cluster_error.ts";
 import type { SweepRecords } from "../sweeper.ts";
 
-const NAME = "deputize-orphans";
+/** Name of the ConfigMap with the records. */
+export const RECORDS_NAME = "deputize-orphans";
 const KEY = "orphans.json";
 const CONFIRMED = "deputize.io/confirmed";
 
@@ -34,7 +35,7 @@ const record = z.object({
 
 /** Creates access to the sweep records in the ConfigMap `deputize-orphans` of the operator's namespace. */
 export function createSweepRecords(client: Pick<ClusterClient, "core">, namespace: string): SweepRecords {
-  const place = { namespace, name: NAME };
+  const place = { namespace, name: RECORDS_NAME };
   return {
     async read() {
       const answer = await client.core.readNamespacedConfigMap(place).catch((error: unknown) => {

@@ -6,7 +6,8 @@ import type { Secret } from "../resources.ts";
 /** Type of the Secrets that the operator writes. The operator touches no Secret of a different type. */
 export const SECRET_TYPE = "deputize.io/platform-credentials";
 
-const OWNER = "deputize.io/platform-uid";
+/** Annotation with the uid of the Platform that owns a Secret. */
+export const OWNER = "deputize.io/platform-uid";
 const OWNER_NAME = "deputize.io/platform";
 const ISSUED_AT = "deputize.io/issued-at";
 const VERSION = "deputize.io/credentials-version";
