@@ -107,6 +107,19 @@ program
     process.exitCode = await (await import("./roles.ts")).runReconcile();
   });
 
+program
+  .command("doctor")
+  .description("Check what this installation needs; exit status 1 if a check failed")
+  .argument("[role...]", "api, worker, operator or migrate; default: the roles whose settings are set")
+  .option("--egress <host:port>", "public server to connect to instead of example.com:443, or none")
+  .option("--json", "print one JSON object")
+  .action(async (roles, options) => {
+    const { runDoctor } = await import("./doctor/doctor.ts");
+    process.exitCode = await runDoctor({ ...options, roles });
+    // A connection that still hangs would keep the process alive.
+    process.stdout.write("", () => process.exit());
+  });
+
 const credits = program.command("credits").description("Grant credit to accounts, and show their credit");
 const openCredits = async () => (await import("./roles.ts")).openCredits();
 const ACCOUNT = "--account <id or e-mail>";

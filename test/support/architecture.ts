@@ -55,7 +55,7 @@ const LEVELS: readonly (readonly string[])[] = [
   FEATURES,
   ["http", "operator", "sdk", "plugin"],
   ["console"],
-  ["main.ts", "api.ts", "roles.ts", "upkeep.ts", "worker.ts", "dev"],
+  ["main.ts", "api.ts", "roles.ts", "upkeep.ts", "worker.ts", "dev", "doctor"],
 ];
 
 /** Units that may import other units of the same layer. */
@@ -85,7 +85,9 @@ const CLOCKS = new Set([
   // A pod contains this file alone, so the file cannot import a clock.
   "src/dev/tour/webhook_server.ts",
 ]);
-const CONFIGS = new Set(["src/config.ts", "src/dev/config.ts", "keyvault/config.ts"]);
+const CONFIGS = new Set([
+  ...["src/config.ts", "src/dev/config.ts", "src/doctor/settings.ts", "keyvault/config.ts"],
+]);
 const SETUP = /^src\/dev\/(setup\.mjs$|setup\/)/;
 const TOP = new Set([
   "CHANGELOG.md",

@@ -6,6 +6,10 @@ export type DnsServer = {
   address: string;
   /** TXT records by name, each as a list of chunks. */
   records: Map<string, string[][]>;
+  /** Addresses by name, of both families. */
+  addresses: Map<string, string[]>;
+  /** Types of queries, such as `AAAA`, that the server never answers. */
+  silent: Set<string>;
   asked: { name: string; type: number }[];
   /** A number is the DNS error code of every answer. With `"nothing"`, the server sends no answer. */
   fault: number | "nothing" | undefined;
@@ -19,6 +23,8 @@ export async function startDnsServer(): Promise<DnsServer> {
   const state: DnsServer = {
     address: "",
     records: new Map(),
+    addresses: new Map(),
+    silent: new Set(),
     asked: [],
     fault: undefined,
     stop: () => new Promise((resolve) => void socket.close(() => resolve())),
@@ -32,17 +38,38 @@ export async function startDnsServer(): Promise<DnsServer> {
   return state;
 }
 
-function answerOf(request: DNS.Packet, { records, asked, fault }: DnsServer): Buffer | undefined {
+function answerOf(request: DNS.Packet, server: DnsServer): Buffer | undefined {
+  const { records, addresses, asked, fault } = server;
   const [question] = request.questions;
   if (question === undefined) return undefined;
   const { name, type } = question;
   asked.push({ name, type });
-  if (fault === "nothing") return undefined;
+  if (isSilent(type, server)) return undefined;
   const answer = Packet.createResponseFromRequest(request);
-  const found = type === Packet.TYPE.TXT ? records.get(name.toLowerCase()) : undefined;
-  answer.header.rcode = fault ?? (records.has(name.toLowerCase()) ? 0 : 3);
-  for (const data of fault === undefined ? (found ?? []) : []) {
-    answer.answers.push({ name, type: Packet.TYPE.TXT, class: Packet.CLASS.IN, ttl: 0, data } as never);
+  const key = name.toLowerCase();
+  if (typeof fault === "number") {
+    answer.header.rcode = fault;
+    return answer.toBuffer();
   }
+  if (!records.has(key) && !addresses.has(key)) answer.header.rcode = NO_SUCH_NAME;
+  const texts = type === Packet.TYPE.TXT ? (records.get(key) ?? []) : [];
+  const found = (addresses.get(key) ?? []).filter((address) => type === familyOf(address));
+  const common = { name, type, class: Packet.CLASS.IN, ttl: 0 };
+  for (const data of texts) answer.answers.push({ ...common, data } as never);
+  for (const address of found) answer.answers.push({ ...common, address } as never);
   return answer.toBuffer();
+}
+
+const NO_SUCH_NAME = 3;
+
+function isSilent(type: number, { silent, fault }: DnsServer): boolean {
+  return fault === "nothing" || [...silent].some((each) => type === typeOf(each));
+}
+
+function familyOf(address: string): number | undefined {
+  return typeOf(address.includes(":") ? "AAAA" : "A");
+}
+
+function typeOf(name: string): number | undefined {
+  return (Packet.TYPE as unknown as Record<string, number>)[name];
 }
