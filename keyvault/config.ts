@@ -1,3 +1,4 @@
+import { createHmac } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
@@ -98,6 +99,8 @@ export type TokenConfig = {
   parameters: string | undefined;
   label: string;
   pinFile: string;
+  /** The vault's notes about tries of a PIN, and a key for their hashes that is in no file beside them. */
+  pinTries: { file: string; key: Uint8Array };
   dir: string;
   managed: boolean;
   /** Environment variables of the child process, which gets no others. A vendor's module may need some. */
@@ -172,6 +175,10 @@ export function loadConfig(environment: Environment = process.env): Config {
       parameters: settings.KEYVAULT_PKCS11_PARAMETERS,
       label: settings.KEYVAULT_TOKEN_LABEL,
       pinFile: inData(settings.KEYVAULT_PIN_FILE, "pin"),
+      pinTries: {
+        file: join(dataDir, "pin_tries.json"),
+        key: createHmac("sha256", settings.KEYVAULT_DATABASE_URL).update("deputize keyvault pin 1").digest(),
+      },
       dir: inData(settings.KEYVAULT_TOKEN_DIR, "token"),
       managed: basename(module).startsWith("libsofthsm2"),
       environment: pick(environment, settings.KEYVAULT_TOKEN_ENVIRONMENT),

@@ -10,6 +10,7 @@ import { requireTls } from "./tls/inventory.ts";
 import { installTls } from "./tls/issue.ts";
 import { openToken } from "./token/client.ts";
 import { installToken, requirePin, tokenSettings } from "./token/install.ts";
+import { PinWithheld } from "./token/messages.ts";
 import { openVault, SERVICE_REQUEST, type VaultParts } from "./vault.ts";
 
 /** A completed step of `keyvault init`, with the names of the things that it created. */
@@ -18,7 +19,8 @@ export type InitStep = {
   created: string[];
   /**
    * Things that an admin removed, or that cannot be created without a removed thing. Examples are the token's
-   * `pin`, and certificates if the authority's key is not in its folder.
+   * `pin`, and certificates if the authority's key is not in its folder. `accepted pin` means that the token
+   * refused the PIN, or that the vault did not try it.
    */
   absent?: string[];
 };
@@ -37,8 +39,9 @@ export type InitOptions = {
  * Creates everything that a vault needs and does not have yet: tables, token with its PIN and keys, service
  * key, TLS authority and first certificates. Each step completes or leaves nothing behind, so a second run
  * can complete an interrupted one. Does not change a complete vault, even if the authority's key or the PIN
- * file was removed. Detects conflicts between existing parts before it creates anything. Throws `UserError`
- * if existing parts do not belong together, or if a new vault needs a PIN and `makesPin` is false.
+ * file was removed or the token refuses its PIN. Detects conflicts between existing parts before it creates
+ * anything. Throws `UserError` if existing parts do not belong together, or if a new vault needs a PIN and
+ * `makesPin` is false.
  */
 export async function initialize(
   config: Config,
@@ -68,11 +71,24 @@ export async function initialize(
   } else {
     const records = await countAudit(config.migrationDatabaseUrl, log);
     report({ step: "token", created: records === 0 ? await installToken(config.token, log) : [] });
-    report({ step: "service key", created: await makeServiceKey({ config, clock, log }) });
+    report({ step: "service key", ...(await requireServiceKey({ config, clock, log })) });
   }
   if (!makesCertificates) return;
   const { created, absent } = await installTls(config.tlsDir, config.serverNames, clock.now());
   report({ step: "certificates", created, ...(absent.length > 0 && { absent }) });
+}
+
+/** A complete vault needs no login here, and `serve` then starts sealed. */
+async function requireServiceKey(
+  parts: Omit<VaultParts, "token">,
+): Promise<Pick<InitStep, "created" | "absent">> {
+  try {
+    return { created: await makeServiceKey(parts) };
+  } catch (error) {
+    if (!(error instanceof PinWithheld)) throw error;
+    if (!(await hasServiceKey(parts.config.migrationDatabaseUrl, parts.log))) throw error;
+    return { created: [], absent: ["accepted pin"] };
+  }
 }
 
 async function makeServiceKey(parts: Omit<VaultParts, "token">): Promise<string[]> {

@@ -3,6 +3,9 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { type ErrorCode, VaultError } from "./errors.ts";
 import type { Readiness } from "./status.ts";
 import type { TlsMaterial } from "./tls/material.ts";
+import type { Token } from "./token/client.ts";
+import { PIN_FLAGS } from "./token/messages.ts";
+import { LOGIN_OUTCOMES, type LoginOutcome } from "./token/pin_report.ts";
 
 /** Outcome of a request for a key: `answered` with a new or an existing key, or refused by a limit. */
 export type CreationOutcome = "answered" | "tenant_limited" | "caller_limited";
@@ -12,6 +15,7 @@ export type Metrics = {
   registry: Registry;
   keyCreations: Counter<"caller" | "outcome">;
   lastBackup: Gauge;
+  countLogin(outcome: LoginOutcome): void;
   /** Seconds from a call's headers to its response. The label `result` is `answered` or the error code. */
   calls: Histogram<"call" | "result">;
 };
@@ -24,8 +28,16 @@ const READY_MS = 2_000;
 export function createMetrics(): Metrics {
   const registry = new Registry();
   const registers = [registry];
+  const logins = new Counter({
+    name: "keyvault_token_logins_total",
+    help: "Attempts to open the token, by outcome; withheld: the vault did not try the PIN",
+    labelNames: ["outcome"],
+    registers,
+  });
+  for (const outcome of LOGIN_OUTCOMES) logins.inc({ outcome }, 0);
   return {
     registry,
+    countLogin: (outcome) => logins.inc({ outcome }),
     keyCreations: new Counter({
       name: "keyvault_key_creations_total",
       help: "Requests for keys, by the caller's name and outcome; alert on caller_limited",
@@ -47,12 +59,34 @@ export function createMetrics(): Metrics {
   };
 }
 
-/** Exports whether this vault can sign and when its certificates expire. Measures both at each scrape. */
+/** Dependencies of the metrics that show the vault's state. */
+type StateParts = {
+  readiness: Readiness;
+  token: Pick<Token, "sealed" | "pinFlags">;
+  material(): Pick<TlsMaterial, "cert" | "authorities">;
+};
+
+/**
+ * Exports whether this vault can sign, the state of the token's PIN, and when the vault's certificates
+ * expire. Measures them at each scrape.
+ */
 export function showState(
   { registry }: Pick<Metrics, "registry">,
-  { readiness, material }: { readiness: Readiness; material(): Pick<TlsMaterial, "cert" | "authorities"> },
+  { readiness, token, material }: StateParts,
 ): void {
   const registers = [registry];
+  new Gauge({
+    name: "keyvault_pin_state",
+    help: "1 for each state of the PIN: refused or unanswered by the token, or a flag that the token reports",
+    labelNames: ["state"],
+    registers,
+    collect() {
+      const sealed = token.sealed();
+      this.set({ state: "refused" }, sealed === "pin_refused" ? 1 : 0);
+      this.set({ state: "unanswered" }, sealed === "pin_unanswered" ? 1 : 0);
+      for (const state of PIN_FLAGS) this.set({ state }, token.pinFlags()?.includes(state) ? 1 : 0);
+    },
+  });
   new Gauge({
     name: "keyvault_not_ready",
     help: "1 for the reason why this vault cannot sign, 0 for the others; all 0 while it can",

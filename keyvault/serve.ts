@@ -31,8 +31,9 @@ export type Serving = {
 
 /**
  * Checks the vault's tables, opens the vault and starts to listen. Leaves the vault sealed if there is no PIN
- * file or the audit chain is broken. Rejects with a `UserError` if a part is missing or does not belong to
- * the others, or with the error of the listening port, and then closes everything that it opened.
+ * file, if the token refuses its PIN, or if the audit chain is broken. Rejects with a `UserError` if a part
+ * is missing or does not belong to the others, or with the error of the listening port, and then closes
+ * everything that it opened.
  */
 export async function serve(config: Config, clock: Clock, log: Logger): Promise<Serving> {
   await requireTables(config.databaseUrl, log);
@@ -41,9 +42,9 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
     for (const closer of closers.splice(0).reverse()) await closer();
   };
   try {
-    const token = await openToken(await tokenSettings(config.token), log, "seal");
-    closers.push(() => token.close());
     const metrics = createMetrics();
+    const token = await openToken(await tokenSettings(config.token), log, "seal", metrics.countLogin);
+    closers.push(() => token.close());
     const trust = await openTrust(config.tls, log);
     closers.push(() => trust.stop());
     const opening = createOpening({ config, clock, log, token, accepts: acceptsBy(trust), metrics });
@@ -98,9 +99,9 @@ async function listen(
   const whenOpen = <T>(given: T): T | undefined => (sealing.state() === undefined ? given : undefined);
   const database = openDatabase(config.databaseUrl, log, 1);
   closers.push(() => database.destroy());
-  const readStatus = createStatusReading({ database, sealing, opened: parts });
+  const readStatus = createStatusReading({ database, token, sealing, opened: parts });
   const readiness = createReadiness(() => whenOpen(parts()), elapsed);
-  showState(metrics, { readiness, material: trust.material });
+  showState(metrics, { readiness, token, material: trust.material });
   const operations = () => whenOpen(opening.opened()?.operations);
   const app = createApp({ operations, readiness, journal, sealing, readStatus, trust, metrics, clock, log });
   const tls = await serveTls(app, trust, { ...config.listen, limits: config.connections }, log);

@@ -5,12 +5,14 @@ import type { Retirement, RetireProgress } from "./kek/retire.ts";
 import type { RewrapProgress, Rewrapping } from "./kek/rewrap.ts";
 import type { Sealing, SealState } from "./lifecycle/sealing.ts";
 import type { Token } from "./token/client.ts";
-import type { TokenInfo } from "./token/messages.ts";
+import type { PinFlag, TokenInfo } from "./token/messages.ts";
 
 /** Status of the vault, without secrets. A sealed vault cannot report on its token. */
 export type Status = {
   sealed: SealState | null;
   token: (TokenInfo & { answers: boolean }) | null;
+  /** Flags that the token last reported about its PIN. Null if it has not reported yet. */
+  pin_flags: readonly PinFlag[] | null;
   kek: RewrapProgress | null;
   /** Progress of `kek retire`. Null if none runs. */
   retiring: RetireProgress | null;
@@ -39,10 +41,11 @@ export type StatusParts = {
  */
 export function createStatusReading(parts: {
   database: Database;
+  token: Pick<Token, "pinFlags">;
   sealing: Pick<Sealing, "state">;
   opened(): StatusParts | undefined;
 }): ReadStatus {
-  const { database, sealing, opened } = parts;
+  const { database, token, sealing, opened } = parts;
   return async () => {
     const sealed = sealing.state() ?? null;
     const open = opened();
@@ -51,7 +54,8 @@ export function createStatusReading(parts: {
       open === undefined ? countAudit(database) : headOf(open.journal),
       open === undefined || sealed !== null ? { token: null, kek: null, retiring: null } : readToken(open),
     ]);
-    return { sealed, ...working, keys, service_key: open?.service.keyId ?? null, audit };
+    const pin_flags = token.pinFlags() ?? null;
+    return { sealed, ...working, pin_flags, keys, service_key: open?.service.keyId ?? null, audit };
   };
 }
 

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { compareRows, type DamagedRows } from "../audit/compare.ts";
 import { type Contradiction, createReplay } from "../audit/contradictions.ts";
 import { openJournal } from "../audit/journal.ts";
@@ -77,8 +78,8 @@ async function withChain<T>(work: (parts: ChainParts) => Promise<T>): Promise<T>
 
 /** Opens the token with the PIN file. Without a PIN file, asks for the PIN. */
 async function openHere(settings: TokenSettings, log: Logger): Promise<Token> {
+  if (existsSync(settings.place.pinFile)) return openToken(settings, log);
   const token = await openToken(settings, log, "seal");
-  if (token.sealed() === undefined) return token;
   try {
     const pin = await readPin(undefined);
     const box = encryptPin(pin, token.offer());

@@ -9,7 +9,7 @@ import { settingsHelp } from "./serve.ts";
 
 const ABOUT = `Make everything that a vault needs and does not have yet: its tables, the token with its PIN file, key-encryption key and audit key, the service key, a TLS authority, and the certificates of the server, the API and one admin.
 
-You can run the command again whenever the vault is stopped. It completes an interrupted run and changes nothing that exists. Without ca.key it makes no certificates. Without the PIN file it does not open the token.`;
+You can run the command again whenever the vault is stopped. It completes an interrupted run and changes nothing that exists. Without ca.key it makes no certificates. Without the PIN file it does not open the token. If the token refuses the PIN of a complete vault, the command reports this and does not try the PIN again.`;
 
 type Options = { json?: true; pin: boolean; certificates: boolean };
 
@@ -43,8 +43,9 @@ function describe({ step, created, absent = [] }: InitStep): string {
 }
 
 function describeAbsent(step: InitStep["step"], absent: readonly string[]): string {
-  return step === "token"
-    ? "not opened, because the PIN file is elsewhere; serve starts sealed"
+  if (step === "token") return "not opened, because the PIN file is elsewhere; serve starts sealed";
+  return step === "service key"
+    ? "not checked, because the token's PIN was refused or not tried; serve starts sealed"
     : `not made, because ca.key is elsewhere: ${absent.join(", ")}`;
 }
 

@@ -10,13 +10,15 @@ const ABOUT_SEAL = `Seal a running vault immediately, with an admin's certificat
 
 const ABOUT_UNSEAL = `Open a sealed vault with the token's PIN and an admin's certificate. The command asks for the PIN without showing it. Without a terminal, it reads the PIN from the first line of standard input.
 
-The PIN is encrypted here to a one-time key of the process that owns the token, and only that process can read it. Everything in between, including the vault's HTTP process, passes on the encrypted PIN and cannot read it. After a wrong PIN the next attempt must wait for 1 s, then 2 s, up to a minute.`;
+The PIN is encrypted here to a one-time key of the process that owns the token, and only that process can read it. Everything in between, including the vault's HTTP process, passes on the encrypted PIN and cannot read it. After a wrong PIN the next attempt must wait for 1 s, then 2 s, up to a minute.
+
+Many HSMs lock their PIN permanently after a few wrong ones. If the token reports that it locks after one more wrong PIN, the vault tries a PIN only with --final-try.`;
 
 /** How long to wait for the token's process. It starts in a second, but after faults the vault delays it. */
 const OFFER_DEADLINE_MS = 30_000;
 const RETRY_MS = 500;
 
-type UnsealOptions = RemoteOptions & { pinFile?: string };
+type UnsealOptions = RemoteOptions & { pinFile?: string; finalTry?: true };
 
 /** `keyvault seal` */
 export function sealCommand(): Command {
@@ -32,13 +34,18 @@ export function unsealCommand(): Command {
   const command = new Command("unseal").summary("open a sealed vault with its PIN").description(ABOUT_UNSEAL);
   return withRemoteOptions(command)
     .option("--pin-file <file>", "read the PIN from this file instead")
+    .option("--final-try", "try the PIN even if the token locks after one more wrong PIN")
     .action(async (options: UnsealOptions) => {
       await askForOffer(options);
       const pin = await readPin(options.pinFile);
       try {
         const offer = await askForOffer(options);
         const box = encryptPin(pin, Buffer.from(offer, "base64")).toString("base64");
-        const answer = await ask(options, "/v1/unseal", { offer, box });
+        const answer = await ask(options, "/v1/unseal", {
+          offer,
+          box,
+          ...(options.finalTry && { final_try: true }),
+        });
         print(options, answer, "The vault is open.\n");
       } finally {
         pin.fill(0);

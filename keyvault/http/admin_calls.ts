@@ -46,6 +46,7 @@ const destruction = z.strictObject({ after_days: z.int().min(7).max(30) });
 const sealedPin = z.strictObject({
   offer: z.string().regex(/^[A-Za-z0-9+/]{43}=$/, "base64 of 32 bytes"),
   box: z.string().regex(/^[A-Za-z0-9+/]{405}[AQgw]==$/, "base64 of 304 bytes"),
+  final_try: z.boolean().exactOptional(),
 });
 
 /**

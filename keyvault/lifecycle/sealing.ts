@@ -7,13 +7,16 @@ import type { Clock } from "../clock.ts";
 import { type Refusal, refuse, UserError, VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { SealReason, Token } from "../token/client.ts";
-import { StaleOffer, WrongPin } from "../token/messages.ts";
+import { PinWithheld, StaleOffer, WrongPin } from "../token/messages.ts";
 
 /** When the vault was sealed (ISO 8601), the reason, and the admin who requested the sealing, if any. */
 export type SealState = { since: string; reason: SealReason; by: string | null };
 
-/** A PIN encrypted to the key `offer`. Both fields are base64. */
-export type EncryptedPin = { offer: string; box: string };
+/**
+ * A PIN encrypted to the key `offer`, both in base64. With `final_try`, the vault tries the PIN even if the
+ * token locks after one more wrong PIN.
+ */
+export type EncryptedPin = { offer: string; box: string; final_try?: boolean };
 
 /**
  * Sealing and unsealing. A sealed vault cannot record anything, because the audit's key is in the token.
@@ -29,8 +32,9 @@ export type Sealing = {
   offer(): { offer: string } | Refusal;
   /**
    * Opens the token with an encrypted PIN, then the vault. Refuses with `wrong_pin`, `stale_offer` or
-   * `rate_limited`. After a failure, the caller must wait 1 s, after each further failure twice as long, and
-   * at most 60 s. If the vault cannot be opened, or cannot record who unsealed it, seals the vault again.
+   * `rate_limited`, and with `policy_violation` if the PIN needs `final_try`. After a failure, the caller
+   * must wait 1 s, after each further failure twice as long, and at most 60 s. If the vault cannot be opened,
+   * or cannot record who unsealed it, seals the vault again.
    */
   unseal(caller: Caller, pin: EncryptedPin): Promise<{ sealed: false } | Refusal>;
 };
@@ -100,15 +104,16 @@ export function createSealing({ token, open, journal, clock, elapsed, log }: Sea
     return refusal;
   }
 
-  async function openToken(caller: Caller, { offer, box }: EncryptedPin): Promise<Refusal | undefined> {
-    if (offer !== encode(token.offer())) return refuse("stale_offer");
+  async function openToken(caller: Caller, pin: EncryptedPin): Promise<Refusal | undefined> {
+    if (pin.offer !== encode(token.offer())) return refuse("stale_offer");
     try {
-      await token.unseal(Buffer.from(box, "base64"));
+      await token.unseal(Buffer.from(pin.box, "base64"), pin.final_try);
       failures.delete(caller.name);
       return undefined;
     } catch (error) {
       if (error instanceof WrongPin) return fail(caller, refuse("wrong_pin", error.message));
       if (error instanceof StaleOffer) return fail(caller, refuse("stale_offer"));
+      if (error instanceof PinWithheld) return fail(caller, refuse("policy_violation", error.message));
       throw error;
     }
   }

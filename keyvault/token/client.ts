@@ -2,25 +2,27 @@ import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { reasonOf, VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { applyMask, chunksOf, createMask } from "./frames.ts";
+import { createTokenCalls, type TokenCalls } from "./calls.ts";
 import { openTokenLink, type TokenLink } from "./link.ts";
 import {
   DamagedBox,
-  type NotedHead,
+  type PinFlag,
+  type PinHold,
+  PinWithheld,
   StaleOffer,
   type TokenAnswers,
   TokenError,
   type TokenInfo,
   type TokenPlace,
   type TokenRequest,
-  type Wrapped,
   WrongPin,
 } from "./messages.ts";
+import { createPinReport, type LoginOutcome } from "./pin_report.ts";
+import { createRestartDelays } from "./restart_delay.ts";
 
 const CALL_DEADLINE_MS = 5_000;
-const OPEN_DEADLINE_MS = 20_000;
-const FIRST_RESTART_DELAY_MS = 50;
-const LAST_RESTART_DELAY_MS = 5_000;
+/** Some HSMs delay the answer to a login after wrong PINs. */
+const OPEN_DEADLINE_MS = 60_000;
 
 /**
  * The PKCS#11 token as the rest of the vault uses it. Every call rejects with `VaultError token_unavailable`
@@ -28,31 +30,7 @@ const LAST_RESTART_DELAY_MS = 5_000;
  * then restarted. Never returns a late answer, or the answer to another call. While the token is sealed,
  * every call rejects with `VaultError sealed`.
  */
-export type Token = {
-  /** Encrypts up to 4 KiB under the newest key-encryption key, bound to `context`. */
-  wrap(plain: Uint8Array, context: Uint8Array): Promise<Wrapped>;
-  /**
-   * Decrypts a text that was wrapped under the same context. Rejects with `DamagedBox` if the text was
-   * altered, belongs to another context, or names a version that the token lacks.
-   */
-  unwrap(wrapped: Wrapped, context: Uint8Array): Promise<Uint8Array>;
-  /**
-   * Returns codes under the audit key: `mac[i]` = HMAC-SHA256(`mac[i−1]` ‖ `texts[i]`). `mac[−1]` is
-   * `previous`.
-   */
-  chain(previous: Uint8Array, texts: Uint8Array[]): Promise<Uint8Array[]>;
-  /** Returns HMAC-SHA256 of each text under the audit key. These codes never equal those of the chain. */
-  authenticate(texts: Uint8Array[]): Promise<Uint8Array[]>;
-  /**
-   * Wraps the boxes again under the newest key-encryption key. Returns null for a damaged box. The plaintext
-   * never leaves the child.
-   */
-  rewrap(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(Wrapped | null)[]>;
-  /**
-   * Returns for each box the version of the key-encryption key that opens it, whatever version the box names.
-   * Null means that no version opens the box. The plaintext never leaves the child.
-   */
-  findVersions(boxes: { wrapped: Wrapped; context: Uint8Array }[]): Promise<(string | null)[]>;
+export type Token = TokenCalls & {
   /**
    * Generates the next version of the key-encryption key, which then wraps new data. Returns all versions.
    */
@@ -62,14 +40,12 @@ export type Token = {
    * versions. Data that the destroyed version wraps never opens again.
    */
   retire(kek: string): Promise<{ keks: string[] }>;
-  /** Returns the head of the audit chain with the highest number that the token has noted, or null. */
-  notedHead(): Promise<{ head: NotedHead | null }>;
-  /** Notes a head, unless a head with a higher number is noted. With `replaceAll`, replaces every head. */
-  noteHead(head: NotedHead, replaceAll?: boolean): Promise<unknown>;
   /** Checks the token by encrypting and decrypting under its newest key-encryption key. */
   health(): Promise<{ keks: string[] }>;
   /** Returns the token's description as of its last opening. Throws `VaultError sealed` if there was none. */
   info(): TokenInfo;
+  /** Returns what the token last reported about its PIN, or `undefined` if it has not reported yet. */
+  pinFlags(): readonly PinFlag[] | undefined;
   /** Returns why the token is sealed, or `undefined` while it is open. */
   sealed(): SealReason | undefined;
   /** Seals the token immediately: kills the logged-in child and starts one that waits for the PIN. */
@@ -83,9 +59,10 @@ export type Token = {
   /**
    * Opens a sealed token with a PIN encrypted to the offer. This process passes the PIN on and cannot read
    * it. Rejects with `WrongPin`, with `StaleOffer` if the PIN was encrypted to another offer, or with
-   * `VaultError token_unavailable`. The offer cannot be used again in any of these cases.
+   * `VaultError token_unavailable`. Without `finalTry`, rejects with `PinWithheld` if the token locks its PIN
+   * after one more wrong PIN. The offer cannot be used again in any of these cases.
    */
-  unseal(box: Uint8Array): Promise<TokenInfo>;
+  unseal(box: Uint8Array, finalTry?: boolean): Promise<TokenInfo>;
   /** Returns the process id of the child, or `undefined` if none runs. */
   pid(): number | undefined;
   /** Stops the child. Running calls reject. */
@@ -98,8 +75,9 @@ export type TokenSettings = { place: TokenPlace; environment: Readonly<Record<st
 /**
  * Reason why a token is sealed: no PIN file at startup, a request by an admin, or an exit of the token's
  * process without a PIN file. `chain_broken` means that the audit chain differs from what the vault wrote.
+ * The others say why the vault does not try the PIN file.
  */
-export type SealReason = "no_pin_file" | "asked" | "process_ended" | "chain_broken";
+export type SealReason = "no_pin_file" | "asked" | "process_ended" | "chain_broken" | PinHold;
 
 /** How to treat a token without a PIN file: as a fault, or as sealed. */
 export type WithoutPin = "refuse" | "seal";
@@ -107,12 +85,15 @@ export type WithoutPin = "refuse" | "seal";
 /**
  * Starts the child and opens the token. Rejects with a `TokenError` if the first opening fails. After that,
  * restarts the child whenever it exits, with delays that grow from 50 ms to 5 s. With `seal`, the token is
- * sealed if its PIN file is missing when the child starts.
+ * sealed if its PIN file is missing when the child starts, or if the vault does not try the file's PIN. With
+ * `refuse`, rejects with `PinWithheld` in the last case. Never tries a PIN again that the token refused.
+ * `count` counts attempts to open the token.
  */
 export async function openToken(
   { place, environment }: TokenSettings,
   log: Logger,
   withoutPin: WithoutPin = "refuse",
+  count: (outcome: LoginOutcome) => void = () => {},
 ): Promise<Token> {
   const closing = new AbortController();
   const listeners: ((reason: SealReason) => void)[] = [];
@@ -121,7 +102,13 @@ export async function openToken(
   let current: TokenLink | undefined;
   let offer: Uint8Array | undefined;
   let info: TokenInfo | undefined;
-  await connect();
+  const report = createPinReport(log, count);
+  const delays = createRestartDelays(() => performance.now());
+  await connect().catch((error: unknown) => {
+    if (!(error instanceof PinWithheld) || withoutPin === "refuse") throw error;
+    becomeSealed(error.details.hold);
+    return connect();
+  });
   const supervision = supervise();
 
   function becomeSealed(reason: SealReason): void {
@@ -138,13 +125,28 @@ export async function openToken(
       if (waits) {
         offer = (await link.request({ kind: "offer" }, OPEN_DEADLINE_MS)).publicKey;
       } else {
-        info = await link.request({ kind: "open", ...place }, OPEN_DEADLINE_MS);
+        info = await openWith(link, { kind: "open", ...place });
       }
       if (waits !== (sealed !== undefined)) throw new TokenError("The token was sealed meanwhile");
       current = link;
+      delays.opened();
     } catch (error) {
       link.kill();
       await link.ended;
+      throw error;
+    }
+  }
+
+  async function openWith(
+    link: TokenLink,
+    request: Extract<TokenRequest, { kind: "open" | "unseal" }>,
+  ): Promise<TokenInfo> {
+    try {
+      const { pin, ...opened } = await link.request(request, OPEN_DEADLINE_MS);
+      report.accepted(pin);
+      return opened;
+    } catch (error) {
+      report.failed(error);
       throw error;
     }
   }
@@ -160,17 +162,23 @@ export async function openToken(
   }
 
   async function reconnect(): Promise<void> {
-    for (let delay = FIRST_RESTART_DELAY_MS; ; delay = Math.min(delay * 2, LAST_RESTART_DELAY_MS)) {
-      try {
-        await sleep(delay, undefined, { signal: closing.signal });
-        if (lacksPin()) becomeSealed("process_ended");
-        await connect();
-        if (sealed === undefined) log.info({ event: "token_restored" });
-        return;
-      } catch (error) {
-        if (closing.signal.aborted) return;
-        log.error({ event: "token_fault", reason: reasonOf(error) });
-      }
+    delays.ended();
+    if (sealed !== undefined) delays.startOver();
+    while (!closing.signal.aborted && !(await connectAfterDelay()));
+  }
+
+  async function connectAfterDelay(): Promise<boolean> {
+    try {
+      await sleep(delays.next(), undefined, { signal: closing.signal });
+      if (lacksPin()) becomeSealed("process_ended");
+      await connect();
+      if (sealed === undefined) log.info({ event: "token_restored" });
+      return true;
+    } catch (error) {
+      if (closing.signal.aborted) return false;
+      if (error instanceof PinWithheld) becomeSealed(error.details.hold);
+      else log.error({ event: "token_fault", reason: reasonOf(error) });
+      return false;
     }
   }
 
@@ -188,15 +196,16 @@ export async function openToken(
     }
   }
 
-  async function unseal(box: Uint8Array): Promise<TokenInfo> {
+  async function unseal(box: Uint8Array, finalTry = false): Promise<TokenInfo> {
     const link = current;
     if (sealed === undefined || link === undefined || offer === undefined) throw noOffer();
     offer = undefined;
     try {
-      info = await link.request({ kind: "unseal", ...place, box }, OPEN_DEADLINE_MS);
+      info = await openWith(link, { kind: "unseal", ...place, box, finalTry });
     } catch (error) {
       link.kill();
-      if (error instanceof WrongPin || error instanceof StaleOffer) throw error;
+      const isRefusal = error instanceof WrongPin || error instanceof PinWithheld;
+      if (isRefusal || error instanceof StaleOffer) throw error;
       log.error({ event: "token_fault", reason: reasonOf(error) });
       throw new VaultError("token_unavailable", `The token cannot be opened: ${reasonOf(error)}`);
     }
@@ -212,28 +221,7 @@ export async function openToken(
   };
 
   return {
-    wrap: (plain, context) => call({ kind: "wrap", plain, context }),
-    async unwrap(wrapped, context) {
-      const mask = createMask(wrapped);
-      try {
-        return applyMask(await call({ kind: "unwrap", wrapped, context, mask }), mask);
-      } finally {
-        mask.fill(0);
-      }
-    },
-    async chain(previous, texts) {
-      const codes: Uint8Array[] = [];
-      for (const part of chunksOf(texts)) {
-        codes.push(...(await call({ kind: "chain", previous: codes.at(-1) ?? previous, texts: part })));
-      }
-      return codes;
-    },
-    async authenticate(texts) {
-      const parts = chunksOf(texts).map((part) => call({ kind: "authenticate", texts: part }));
-      return (await Promise.all(parts)).flat();
-    },
-    rewrap: (boxes) => call({ kind: "rewrap", boxes }),
-    findVersions: (boxes) => call({ kind: "find_versions", boxes }),
+    ...createTokenCalls(call),
     async rotate() {
       const { keks } = await call({ kind: "rotate" });
       info = { ...opened(), keks };
@@ -245,11 +233,13 @@ export async function openToken(
       info = { ...opened(), keks };
       return { keks };
     },
-    notedHead: () => call({ kind: "noted_head" }),
-    noteHead: ({ seq, mac }, replaceAll = false) =>
-      call({ kind: "note_head", head: { seq, mac }, replaceAll }),
-    health: () => call({ kind: "health" }),
+    async health() {
+      const { keks, pin } = await call({ kind: "health" });
+      report.take(pin);
+      return { keks };
+    },
     info: opened,
+    pinFlags: report.flags,
     sealed: () => sealed,
     seal(reason) {
       if (sealed !== undefined) return;

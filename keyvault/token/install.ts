@@ -25,9 +25,9 @@ export async function tokenSettings(config: TokenConfig): Promise<TokenSettings>
 }
 
 async function settingsOf(config: TokenConfig): Promise<TokenSettings> {
-  const { module, label, pinFile, parameters, environment } = config;
+  const { module, label, pinFile, pinTries: tries, parameters, environment } = config;
   const home = config.managed ? await prepareSoftHsm(config.dir) : {};
-  const place = { module, label, pinFile, ...(parameters !== undefined && { parameters }) };
+  const place = { module, label, pinFile, tries, ...(parameters !== undefined && { parameters }) };
   return { place, environment: { ...environment, ...home } };
 }
 

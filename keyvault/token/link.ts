@@ -6,6 +6,7 @@ import type { Logger } from "../log.ts";
 import { createFrameReader, encodeFrame } from "./frames.ts";
 import {
   DamagedBox,
+  PinWithheld,
   type ReplyFrame,
   type RequestFrame,
   StaleOffer,
@@ -20,10 +21,10 @@ import {
 export type TokenLink = {
   pid: number | undefined;
   /**
-   * Sends a request to the child. Rejects with `DamagedBox`, `WrongPin` or `StaleOffer` according to the
-   * operation. Rejects with `TokenError` if the child reports a fault, exits, or misses the deadline. The
-   * child is then killed, so that a late answer is never mistaken for the answer to another call. A request
-   * that is too large rejects immediately and does not affect the child.
+   * Sends a request to the child. Rejects with `DamagedBox`, `WrongPin`, `PinWithheld` or `StaleOffer`
+   * according to the operation. Rejects with `TokenError` if the child reports a fault, exits, or misses the
+   * deadline. The child is then killed, so that a late answer is never mistaken for the answer to another
+   * call. A request that is too large rejects immediately and does not affect the child.
    */
   request<K extends TokenRequest["kind"]>(
     message: Extract<TokenRequest, { kind: K }>,
@@ -115,12 +116,15 @@ export function openTokenLink(environment: Readonly<Record<string, string>>, log
   };
 }
 
-function failed({ reason, message }: TokenRefusal): Error {
+function failed(refusal: TokenRefusal): Error {
+  const { reason, message } = refusal;
   switch (reason) {
     case "damaged":
       return new DamagedBox();
     case "pin":
-      return new WrongPin(message);
+      return new WrongPin(message, refusal.pin);
+    case "withheld":
+      return new PinWithheld(message, { hold: refusal.hold, tried: refusal.tried, pin: refusal.pin });
     case "offer":
       return new StaleOffer();
     case "token":

@@ -74,11 +74,13 @@ test("the status reports that the token is unavailable", async () => {
   });
   const read = createStatusReading({
     database: database as never,
+    token: { pinFlags: () => ["count_low"] },
     sealing: { state: () => undefined },
     opened: () => open,
   });
   const expected = {
     sealed: null,
+    pin_flags: ["count_low"],
     keys: { tenants: 1 },
     kek: { kek: "kek-1" },
     retiring: { kek: "kek-0" },
@@ -112,10 +114,18 @@ beforeAll(async () => {
   };
 });
 
+type ShownToken = Parameters<typeof showState>[1]["token"];
+
+const OPEN: ShownToken = { sealed: () => undefined, pinFlags: () => undefined };
+
 /** Returns the values of a metric, keyed by its only label. */
-async function shown(name: string, check: () => Promise<void>): Promise<Record<string, string>> {
+async function shown(
+  name: string,
+  check: () => Promise<void>,
+  token: ShownToken = OPEN,
+): Promise<Record<string, string>> {
   const metrics = createMetrics();
-  showState(metrics, { readiness: { check }, material: () => material });
+  showState(metrics, { readiness: { check }, token, material: () => material });
   const lines = (await metrics.registry.metrics()).matchAll(
     new RegExp(`^${name}\\{\\w+="(\\w+)"\\} (.*)$`, "gm"),
   );
@@ -143,6 +153,24 @@ test.each<[string, Error | undefined, object]>([
 ])("the not-ready metric %s", async (_, error, shownReasons) => {
   const check = () => (error === undefined ? Promise.resolve() : Promise.reject(error));
   expect(await reasons(check)).toEqual(shownReasons);
+});
+
+const NO_PIN_STATE = {
+  ...{ refused: "0", unanswered: "0" },
+  ...{ count_low: "0", final_try: "0", locked: "0", to_be_changed: "0" },
+};
+
+test.each<[string, ShownToken, object]>([
+  ["exports no state before the token reports one", OPEN, {}],
+  ["exports a refused PIN", { ...OPEN, sealed: () => "pin_refused" }, { refused: "1" }],
+  ["exports logins without an answer", { ...OPEN, sealed: () => "pin_unanswered" }, { unanswered: "1" }],
+  [
+    "exports each flag of the token",
+    { sealed: () => "pin_final_try", pinFlags: () => ["count_low", "final_try"] },
+    { count_low: "1", final_try: "1" },
+  ],
+])("the metric of the PIN %s", async (_, token, states) => {
+  expect(await shown("keyvault_pin_state", async () => {}, token)).toEqual({ ...NO_PIN_STATE, ...states });
 });
 
 test("metrics do not wait for a part that does not answer", async () => {

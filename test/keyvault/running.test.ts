@@ -232,6 +232,15 @@ function readBackup(): Promise<void> {
   });
 }
 
+test("the running vault counts its logins to the token", async () => {
+  const logins = async () =>
+    /^keyvault_token_logins_total\{outcome="accepted"\} (\d+)$/m.exec(await metrics())?.[1];
+  const before = Number(await logins());
+  expect(before).toBeGreaterThan(0);
+  process.kill(vault.token.pid()!, "SIGKILL");
+  await until("another login", async () => Number(await logins()) === before + 1);
+});
+
 test("the running vault exports the time of the last complete backup, also after a restart", async () => {
   const lastBackup = async () =>
     Number(/^keyvault_last_backup_timestamp_seconds (\d+)$/m.exec(await metrics())?.[1]);

@@ -28,8 +28,12 @@ const elsewhere: Record<string, string[]> = {
   "events/measurements.test.ts": ["deputize_measurement_up"],
   "keyvault/creation_rate.test.ts": ["keyvault_key_creations_total"],
   "keyvault/http/answers.test.ts": ["keyvault_call_seconds"],
-  "keyvault/readiness.test.ts": ["keyvault_certificate_expiry_timestamp_seconds", "keyvault_not_ready"],
-  "keyvault/running.test.ts": ["keyvault_last_backup_timestamp_seconds"],
+  "keyvault/readiness.test.ts": [
+    "keyvault_certificate_expiry_timestamp_seconds",
+    "keyvault_not_ready",
+    "keyvault_pin_state",
+  ],
+  "keyvault/running.test.ts": ["keyvault_last_backup_timestamp_seconds", "keyvault_token_logins_total"],
   "operator/cluster/reflector.test.ts": [
     "deputize_operator_lists_total",
     "deputize_operator_synced",

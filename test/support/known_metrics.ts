@@ -102,7 +102,8 @@ function registries(): Record<Part, Registry> {
 
   const keyvault = createVaultMetrics();
   const material = () => ({ cert: Buffer.alloc(0), authorities: [] });
-  showState(keyvault, { readiness: { check: async () => {} }, material });
+  const token = { sealed: () => undefined, pinFlags: () => undefined };
+  showState(keyvault, { readiness: { check: async () => {} }, token, material });
   return {
     api: api.registry,
     worker: worker.registry,

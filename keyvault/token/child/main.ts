@@ -3,11 +3,12 @@ import { reasonOf } from "../../errors.ts";
 import { applyMask, createFrameReader, encodeFrame } from "../frames.ts";
 import {
   DamagedBox,
+  type OpenedToken,
+  PinWithheld,
   type ReplyFrame,
   type RequestFrame,
   StaleOffer,
   type TokenAnswers,
-  type TokenInfo,
   type TokenPlace,
   type TokenRefusal,
   type TokenRequest,
@@ -15,14 +16,15 @@ import {
 } from "../messages.ts";
 import { createOffer, decryptPin, type PinOffer } from "../pin_box.ts";
 import { createHeadNote, type HeadNote } from "./head_note.ts";
+import { type GivenPin, readPinFlags } from "./login.ts";
 import { createOperations, type TokenOperations } from "./operations.ts";
-import { openSession } from "./session.ts";
+import { openSession, type Session } from "./session.ts";
 import { findKeys, provision } from "./token_keys.ts";
 
 /** File descriptor of the pipe to the parent. */
 const PIPE = 3;
 
-type Opened = { operations: TokenOperations; headNote: HeadNote; info: TokenInfo };
+type Opened = { session: Session; operations: TokenOperations; headNote: HeadNote; info: OpenedToken };
 
 /**
  * Runs the only program that loads PKCS#11: one thread, one request after another, blocking reads from the
@@ -73,18 +75,21 @@ function createRequestHandler(): (frame: RequestFrame) => "ends" | undefined {
   };
 }
 
-function unseal({ box, ...place }: Extract<TokenRequest, { kind: "unseal" }>, offer: PinOffer): Opened {
+function unseal(
+  { box, finalTry, ...place }: Extract<TokenRequest, { kind: "unseal" }>,
+  offer: PinOffer,
+): Opened {
   const pin = decryptPin(offer, box);
   if (pin === undefined) throw new StaleOffer();
   try {
-    return open(place, pin.toString("utf8"));
+    return open(place, { pin: pin.toString("utf8"), finalTry });
   } finally {
     pin.fill(0);
   }
 }
 
-function open(place: TokenPlace, pin?: string): Opened {
-  const session = openSession(place, pin);
+function open(place: TokenPlace, given?: GivenPin): Opened {
+  const session = openSession(place, given);
   const keys = findKeys(session);
   const operations = createOperations(session, keys);
   operations.health();
@@ -94,8 +99,9 @@ function open(place: TokenPlace, pin?: string): Opened {
     model: model.trim(),
     serial: serialNumber.trim(),
     keks: [...keys.keks.keys()],
+    pin: readPinFlags(session),
   };
-  return { operations, headNote: createHeadNote(session), info };
+  return { session, operations, headNote: createHeadNote(session), info };
 }
 
 function answer(
@@ -104,7 +110,7 @@ function answer(
 ): TokenAnswers[TokenRequest["kind"]] {
   if (request.kind === "provision") return { created: provision(request, request.initialize) };
   if (opened === undefined) throw new Error("The token is not open");
-  const { operations, headNote, info } = opened;
+  const { session, operations, headNote, info } = opened;
   switch (request.kind) {
     case "open":
     case "unseal":
@@ -134,7 +140,17 @@ function answer(
       return {};
     case "health":
       operations.health();
-      return { keks: info.keks };
+      info.pin = pinFlagsOr(info.pin, session);
+      return { keks: info.keks, pin: info.pin };
+  }
+}
+
+/** A token that works but does not describe itself is no fault. */
+function pinFlagsOr(last: OpenedToken["pin"], session: Session): OpenedToken["pin"] {
+  try {
+    return readPinFlags(session);
+  } catch {
+    return last;
   }
 }
 
@@ -146,7 +162,8 @@ function erase(request: TokenRequest, given: unknown): void {
 function classify(error: unknown): TokenRefusal {
   const message = reasonOf(error);
   if (error instanceof DamagedBox) return { reason: "damaged", message };
-  if (error instanceof WrongPin) return { reason: "pin", message };
+  if (error instanceof WrongPin) return { reason: "pin", message, pin: error.pin };
+  if (error instanceof PinWithheld) return { reason: "withheld", message, ...error.details };
   return { reason: error instanceof StaleOffer ? "offer" : "token", message };
 }
 

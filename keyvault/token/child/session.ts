@@ -1,10 +1,7 @@
-import { readFileSync, statSync } from "node:fs";
 import pkcs11 from "pkcs11js";
 import { reasonOf } from "../../errors.ts";
-import { TokenError, type TokenPlace, WrongPin } from "../messages.ts";
-
-/** Minimum length of a PIN for a module that does not lock after wrong PINs. */
-export const MIN_PIN_LENGTH = 32;
+import { TokenError, type TokenPlace } from "../messages.ts";
+import { type GivenPin, login, loginAsPerson, type Slot } from "./login.ts";
 
 /**
  * Attributes of all the vault's objects. Anybody who can write to a SoftHSM token's folder can create objects
@@ -24,17 +21,13 @@ const REQUIRED_MECHANISMS = {
   CKM_SHA256_HMAC: pkcs11.CKM_SHA256_HMAC,
 } as const;
 
-/** Error codes of a refused PIN: CKR_PIN_INCORRECT, _INVALID, _LEN_RANGE, _EXPIRED and _LOCKED. */
-const PIN_REFUSALS = new Set([0xa0, 0xa1, 0xa2, 0xa3, 0xa4]);
-
 /** A loaded module, one of its slots, and the only session. */
-export type Session = {
-  library: pkcs11.PKCS11;
-  slot: pkcs11.Handle;
-  handle: pkcs11.Handle;
-};
+export type Session = Slot & { handle: pkcs11.Handle };
 
-/** Loads the module and initializes it with its parameters. Throws a `TokenError` that names its path. */
+/**
+ * Loads the module and initializes it with its parameters, unless something in this process has initialized
+ * it. Throws a `TokenError` that names its path.
+ */
 export function loadModule({ module, parameters }: Pick<TokenPlace, "module" | "parameters">): pkcs11.PKCS11 {
   const library = new pkcs11.PKCS11();
   try {
@@ -44,101 +37,51 @@ export function loadModule({ module, parameters }: Pick<TokenPlace, "module" | "
       ...(parameters !== undefined && { libraryParameters: parameters }),
     });
   } catch (error) {
+    if ((error as pkcs11.Pkcs11Error).code === pkcs11.CKR_CRYPTOKI_ALREADY_INITIALIZED) return library;
     throw new TokenError(`The PKCS#11 module ${module} cannot be loaded: ${reasonOf(error)}`);
   }
   return library;
 }
 
 /**
- * Returns the initialized slot whose token has this label, or `undefined`. Throws if two tokens have this
- * label.
+ * Returns the initialized slot whose token has this label, or `undefined`. Ignores slots whose token cannot
+ * be read, unless the token may be in one of them. Throws if two tokens have this label.
  */
 export function findSlot(library: pkcs11.PKCS11, label: string): pkcs11.Handle | undefined {
+  const faults: string[] = [];
   const found = library.C_GetSlotList(true).filter((slot) => {
-    const info = library.C_GetTokenInfo(slot);
-    return (info.flags & pkcs11.CKF_TOKEN_INITIALIZED) !== 0 && info.label.trim() === label;
+    try {
+      const info = library.C_GetTokenInfo(slot);
+      return (info.flags & pkcs11.CKF_TOKEN_INITIALIZED) !== 0 && info.label.trim() === label;
+    } catch (error) {
+      faults.push(reasonOf(error));
+      return false;
+    }
   });
   if (found.length > 1) {
-    throw new TokenError(`${found.length} tokens are labelled ${label}; one was expected`);
+    throw new TokenError(
+      `${found.length} tokens are labelled ${label}; one was expected: remove the others or change their labels`,
+    );
+  }
+  if (found.length === 0 && faults.length > 0) {
+    throw new TokenError(`No token labelled ${label} can be read; slots report ${faults.join(", ")}`);
   }
   return found[0];
 }
 
 /**
- * Opens the token with this label and checks that it supports the operations that the vault needs. Without
- * `pin`, uses the PIN in the file and reports any problem with it as a `TokenError`. Throws `WrongPin` if the
- * token refuses a given `pin`.
+ * Opens the token with this label and checks that it supports the operations that the vault needs. Logs in
+ * with the PIN in the file, like {@link login}, or with a given PIN, like {@link loginAsPerson}.
  */
-export function openSession(place: TokenPlace, pin?: string): Session {
+export function openSession(place: TokenPlace, given?: GivenPin): Session {
   const library = loadModule(place);
   const slot = findSlot(library, place.label);
   if (slot === undefined) {
     throw new TokenError(`The module has no token labelled ${place.label}: run "keyvault init"`);
   }
   requireMechanisms(library, slot);
-  if (pin === undefined) return login(library, slot, place.pinFile);
-  const short = shortPin(library, pin);
-  if (short !== undefined) throw new WrongPin(`The PIN ${short}`);
-  return startSession(library, slot, pin, (error) => {
-    if (!PIN_REFUSALS.has((error as pkcs11.Pkcs11Error).code)) return new TokenError(reasonOf(error));
-    return new WrongPin(`The token does not accept the PIN: ${reasonOf(error)}`);
-  });
-}
-
-/** Opens a read-write session of the slot and logs in as the user with the PIN in the file. */
-export function login(library: pkcs11.PKCS11, slot: pkcs11.Handle, pinFile: string): Session {
-  const refused = (error: unknown): TokenError =>
-    new TokenError(`The token does not accept the PIN of ${pinFile}: ${reasonOf(error)}`);
-  return startSession(library, slot, readPin(library, pinFile), refused);
-}
-
-function startSession(
-  library: pkcs11.PKCS11,
-  slot: pkcs11.Handle,
-  pin: string,
-  refused: (error: unknown) => Error,
-): Session {
-  const handle = library.C_OpenSession(slot, pkcs11.CKF_SERIAL_SESSION | pkcs11.CKF_RW_SESSION);
-  try {
-    library.C_Login(handle, pkcs11.CKU_USER, pin);
-  } catch (error) {
-    throw refused(error);
-  }
-  return { library, slot, handle };
-}
-
-/**
- * Reads the PIN in the file without surrounding white space. Rejects a file that everybody may read. SoftHSM
- * never locks after wrong PINs, so a PIN for it must have at least {@link MIN_PIN_LENGTH} characters.
- */
-export function readPin(library: pkcs11.PKCS11, pinFile: string): string {
-  let pin: string;
-  let mode: number;
-  try {
-    pin = readFileSync(pinFile, "utf8").trim();
-    mode = statSync(pinFile).mode;
-  } catch (error) {
-    const isGone = (error as NodeJS.ErrnoException).code === "ENOENT";
-    const why = isGone ? "it does not exist; put it back" : reasonOf(error);
-    throw new TokenError(`The PIN file ${pinFile} cannot be read: ${why}`);
-  }
-  if ((mode & 0o007) !== 0) {
-    throw new TokenError(`The PIN file ${pinFile} is open to everybody: run chmod 600 on it`);
-  }
-  const short = shortPin(library, pin);
-  if (short !== undefined) throw new TokenError(`The PIN of ${pinFile} ${short}`);
-  return pin;
-}
-
-function shortPin(library: pkcs11.PKCS11, pin: string): string | undefined {
-  return isSoftHsm(library) && pin.length < MIN_PIN_LENGTH
-    ? `has ${pin.length} characters; SoftHSM needs at least ${MIN_PIN_LENGTH}`
-    : undefined;
-}
-
-/** Returns whether the module is SoftHSM. Its tokens are files that the vault itself can create. */
-export function isSoftHsm(library: pkcs11.PKCS11): boolean {
-  return library.C_GetInfo().manufacturerID.trim().startsWith("SoftHSM");
+  const found = { library, slot };
+  return { ...found, handle: given === undefined ? login(found, place) : loginAsPerson(found, place, given) };
 }
 
 /** Throws if a slot lacks mechanisms. The error names all missing mechanisms. */

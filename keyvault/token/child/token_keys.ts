@@ -2,16 +2,8 @@ import { randomBytes } from "node:crypto";
 import pkcs11 from "pkcs11js";
 import { TokenError, type TokenPlace } from "../messages.ts";
 import { HEAD_NOTE_ID, labelOf } from "./head_note.ts";
-import {
-  findGuarded,
-  findSlot,
-  GUARDED,
-  loadModule,
-  login,
-  readPin,
-  requireMechanisms,
-  type Session,
-} from "./session.ts";
+import { login, readPin } from "./login.ts";
+import { findGuarded, findSlot, GUARDED, loadModule, requireMechanisms, type Session } from "./session.ts";
 
 const AUDIT_KEY_LABEL = "audit-1";
 
@@ -135,8 +127,8 @@ export function provision(place: TokenPlace, initialize: boolean): string[] {
   const slot = findSlot(library, place.label);
   if (slot === undefined) throw new TokenError(`The module has no token labelled ${place.label}`);
   requireMechanisms(library, slot);
-  const session = login(library, slot, place.pinFile);
-  const created = createMissingKeys(session);
+  const handle = login({ library, slot }, place);
+  const created = createMissingKeys({ library, slot, handle });
   library.C_Finalize();
   return created;
 }

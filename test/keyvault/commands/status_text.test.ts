@@ -11,6 +11,7 @@ const OPEN: Status = {
     keks: ["kek-1", "kek-2"],
     answers: true,
   },
+  pin_flags: [],
   kek: { kek: "kek-2", running: false, done: 0, remaining: 0, damaged: [], fault: null },
   retiring: null,
   keys: { tenants: 2, active: 3, disabled: 1, destroying: 0, destroyed: 0 },
@@ -43,6 +44,14 @@ test.each([
     null,
     /the audit chain is not what the vault wrote; "keyvault audit verify" names the record; put the database right, then "keyvault unseal"/,
   ],
+  [
+    "pin_refused",
+    null,
+    /the token refused the PIN of the PIN file, .* not try this PIN again; correct the file, then "keyvault unseal"/,
+  ],
+  ["pin_unanswered", null, /no answer to the last logins, .*; check the token and the PIN, then/],
+  ["pin_final_try", null, /one more wrong PIN locks the token, .* "keyvault unseal --final-try"/],
+  ["pin_locked", null, /the token's PIN is locked; the token's security officer must unlock it, then/],
 ] as const)(
   "the status of a sealed vault (%s) starts with the time, the reason and the remedy",
   (reason, by, expected) => {
@@ -77,4 +86,16 @@ test("the status text counts keys that are being destroyed and keys that were de
   expect(said({ keys: { ...OPEN.keys, destroying: 1, destroyed: 2 } })).toContain(
     "3 active, 1 disabled, 1 to be destroyed, 2 destroyed, of 2 tenants",
   );
+});
+
+test("the status shows what the token reports about its PIN, also while the vault is sealed", () => {
+  const sealed = { since: "2026-11-21T10:00:00.000Z", reason: "pin_final_try", by: null } as const;
+  const text = said({ sealed, token: null, kek: null, pin_flags: ["count_low", "final_try"] });
+  expect(text).toMatch(
+    /^PIN +a wrong PIN was entered since the last login; ONE MORE WRONG PIN LOCKS THE TOKEN$/m,
+  );
+  expect(said({ pin_flags: ["locked", "to_be_changed"] })).toMatch(
+    /^PIN +LOCKED; it is the token's default/m,
+  );
+  expect(said({ pin_flags: null })).not.toMatch(/^PIN/m);
 });

@@ -112,7 +112,7 @@ describe.each(WORKING.filter(({ path }) => path !== undefined))("$name", (module
     const pinFile = `${home.dir}/other-pin`;
     await writeFile(pinFile, "0".repeat(64), { mode: 0o600 });
     await expect(openToken({ place: { ...place, pinFile }, environment }, SILENT)).rejects.toThrow(
-      /does not accept the PIN/,
+      /refused the PIN of .*other-pin \(CKR_PIN_/,
     );
   });
 
