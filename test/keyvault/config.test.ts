@@ -106,6 +106,7 @@ test("loadConfig uses the documented default for every missing setting", () => {
       parameters: undefined,
       label: "deputize",
       pinFile: "/var/lib/keyvault/pin",
+      pinTries: { file: "/var/lib/keyvault/pin_tries.json", key: expect.any(Uint8Array) },
       dir: "/var/lib/keyvault/token",
       managed: false,
       environment: {},
@@ -231,4 +232,17 @@ test("loadCertificateConfig uses the given folder or the data folder, and the co
     revokedFile: "/lists/gone",
   });
   expect(() => loadCertificateConfig(undefined, {})).toThrow("KEYVAULT_DATA_DIR: is missing");
+});
+
+test("the key of the notes about PINs depends on the database's URL and does not contain it", () => {
+  const keyOf = (url: string) =>
+    Buffer.from(loadConfig({ ...good, KEYVAULT_DATABASE_URL: url }).token.pinTries.key).toString("latin1");
+  const [one, other] = [
+    keyOf("postgres://vault:secret@db/vault"),
+    keyOf("postgres://vault:secret2@db/vault"),
+  ];
+  expect(one).toHaveLength(32);
+  expect(one).not.toBe(other);
+  expect(one).not.toContain("secret");
+  expect(keyOf("postgres://vault:secret@db/vault")).toBe(one);
 });

@@ -178,7 +178,7 @@ test("keyvault init can skip PIN and certificates, and then rejects a new vault 
   await mkdir(config.dataDir, { mode: 0o700 });
   await writeFile(config.token.pinFile, `${"7".repeat(64)}\n`, { mode: 0o600 });
   expect((await init(given)).map(({ step }) => step)).toEqual(["database", "token", "service key"]);
-  expect(await readdir(config.dataDir)).toEqual(["pin", "token"]);
+  expect(await readdir(config.dataDir)).toEqual(["pin", "pin_tries.json", "token"]);
   await rm(config.token.pinFile);
   await init(given);
   expect(await readdir(config.dataDir)).toEqual(["token"]);
@@ -272,5 +272,5 @@ test("keyvault init leaves no unfinished files in the data folder", async () => 
   await mkdir(join(home.config.dataDir, "token.unfinished", "objects"), { recursive: true });
   await init();
   const names = await readdir(home.config.dataDir);
-  expect(names.sort()).toEqual(["pin", "tls", "token", "token.unfinished"]);
+  expect(names.sort()).toEqual(["pin", "pin_tries.json", "tls", "token", "token.unfinished"]);
 });

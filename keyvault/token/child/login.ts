@@ -66,8 +66,8 @@ export function login(slot: Slot, place: TokenPlace): pkcs11.Handle {
   const pin = readPin(slot.library, place.pinFile);
   const flags = readPinFlags(slot);
   const tries = openPinTries(place.tries, serialOf(slot));
-  const limit = isSoftHsm(slot.library) ? Number.POSITIVE_INFINITY : MOST_UNANSWERED;
-  const hold = holdOf(tries, pin, flags, limit);
+  const hold =
+    holdOf(tries, pin, flags) ?? (isSoftHsm(slot.library) ? undefined : unansweredHold(tries, flags));
   if (hold !== undefined) {
     throw new PinWithheld(describeHold(hold, place), { hold, tried: false, pin: flags });
   }
@@ -107,17 +107,15 @@ export function loginAsPerson(slot: Slot, place: TokenPlace, { pin, finalTry }: 
   }
 }
 
-function holdOf(
-  tries: PinTries,
-  pin: string,
-  flags: readonly PinFlag[],
-  mostUnanswered: number,
-): PinHold | undefined {
+function holdOf(tries: PinTries, pin: string, flags: readonly PinFlag[]): PinHold | undefined {
   if (flags.includes("locked")) return "pin_locked";
   if (flags.includes("final_try")) return "pin_final_try";
-  if (tries.isRefused(pin)) return "pin_refused";
+  return tries.isRefused(pin) ? "pin_refused" : undefined;
+}
+
+function unansweredHold(tries: PinTries, flags: readonly PinFlag[]): PinHold | undefined {
   const counted = flags.includes("count_low") && tries.unanswered() > 0;
-  return counted || tries.unanswered() >= mostUnanswered ? "pin_unanswered" : undefined;
+  return counted || tries.unanswered() >= MOST_UNANSWERED ? "pin_unanswered" : undefined;
 }
 
 function describeHold(hold: PinHold, { pinFile }: TokenPlace, code = ""): string {

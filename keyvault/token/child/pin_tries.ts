@@ -20,12 +20,10 @@ const HASH_BYTES = 32;
 const REMEMBERED_PINS = 16;
 
 type Notes = {
-  /** Label and serial number of the token. Notes about another token do not count. */
-  token: string;
   /** Recognizes the key of the hashes. */
   key: string;
   salt: string;
-  /** Hashes of refused PINs, oldest first. */
+  /** Hashes of refused PINs with the token's label and serial number, oldest first. */
   refused: string[];
   /** True if the token has refused a PIN and has accepted none since. */
   refuses: boolean;
@@ -59,16 +57,15 @@ export type PinTries = {
  */
 export function openPinTries({ file, key }: PinTriesPlace, token: string): PinTries {
   const keyCheck = hmac(key, "key").toString("hex");
-  const found = readNotes(file);
-  let notes: Notes = found?.token === token ? found : freshNotes();
+  let notes = readNotes(file) ?? freshNotes();
 
   function freshNotes(): Notes {
     const salt = randomBytes(16).toString("hex");
-    return { token, key: keyCheck, salt, refused: [], refuses: false, unanswered: 0 };
+    return { key: keyCheck, salt, refused: [], refuses: false, unanswered: 0 };
   }
 
   function hash(pin: string): string {
-    return scryptSync(hmac(key, pin), notes.salt, HASH_BYTES, SCRYPT).toString("hex");
+    return scryptSync(hmac(key, `${token}\n${pin}`), notes.salt, HASH_BYTES, SCRYPT).toString("hex");
   }
 
   function save(change: Partial<Notes>): void {
@@ -122,10 +119,10 @@ function readNotes(file: string): Notes | undefined {
 
 function parse(text: string): Notes | undefined {
   try {
-    const { token, key, salt, refused, refuses, unanswered } = JSON.parse(text);
-    const texts = [token, key, salt, ...refused].every((value) => typeof value === "string");
+    const { key, salt, refused, refuses, unanswered } = JSON.parse(text);
+    const texts = [key, salt, ...refused].every((value) => typeof value === "string");
     if (!texts || typeof refuses !== "boolean" || !Number.isSafeInteger(unanswered)) return undefined;
-    return { token, key, salt, refused, refuses, unanswered };
+    return { key, salt, refused, refuses, unanswered };
   } catch {
     return undefined;
   }

@@ -288,6 +288,18 @@ describe.skipIf(COMPILER === undefined)("with an HSM that locks its PIN after th
     expect([token!.sealed(), hsm.tries()]).toEqual([undefined, "rrrr"]);
   });
 
+  test("the vault tries a PIN that another token refused, and does not forget the first token", async () => {
+    hsm.writePin(WRONG);
+    await open();
+    hsm.setSerial("other");
+    await reopen();
+    expect([token!.sealed(), hsm.tries()]).toEqual(["pin_refused", "ww"]);
+    hsm.setTries("w");
+    hsm.setSerial();
+    await reopen();
+    expect([token!.sealed(), hsm.tries()]).toEqual(["pin_refused", "w"]);
+  });
+
   test("the vault tries no PIN if it cannot note the try", async () => {
     writeFileSync(home.config.token.pinTries.file, "{}");
     await expect(open()).rejects.toThrow(/pin_tries\.json is damaged, so no PIN is tried/);

@@ -1,8 +1,10 @@
 /* A PKCS#11 module in front of SoftHSM that behaves like an HSM: it counts wrong PINs, sets the flags that
- * PKCS#11 defines for them, and locks the PIN after three. Its files are in the folder $HSM_DIR. `tries` has
- * one letter for each C_Login: r right, w wrong, l refused because the PIN is locked. A file with the name of
- * a function is a fault of this function: "<CK_RV> <milliseconds to wait>". The file `flags` adds token
- * flags. The file `second` adds a slot: "<CK_RV of its C_GetTokenInfo>", where 0 repeats the real token. */
+ * PKCS#11 defines for them, and locks the PIN after three. Its files are in the folder $HSM_DIR:
+ *   tries      one letter for each C_Login: r right, w wrong, l refused because the PIN is locked
+ *   C_…        a fault of this function: "<CK_RV> <milliseconds to wait>"
+ *   flags      token flags to add
+ *   serial     another serial number
+ *   second     adds a slot: "<CK_RV of its C_GetTokenInfo>"; 0 shows the real token again */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +13,14 @@
 
 typedef unsigned long ulong;
 typedef struct { unsigned char version[2]; void *f[68]; } functions;
-enum { INITIALIZE = 0, GET_INFO = 2, GET_FUNCTION_LIST = 3, GET_SLOT_LIST = 4, GET_TOKEN_INFO = 6, LOGIN = 18, LOGOUT = 19, SIGN = 43 };
+/* Positions in the function list. */
+enum { INITIALIZE = 0, GET_INFO = 2, GET_FUNCTION_LIST = 3, GET_SLOT_LIST = 4, GET_TOKEN_INFO = 6 };
+enum { LOGIN = 18, LOGOUT = 19, SIGN = 43 };
 enum { LOCK_AFTER = 3, SECOND_SLOT = 0x5ec0d };
 #define CKR_PIN_INCORRECT 0xa0ul
 #define CKR_PIN_LOCKED 0xa4ul
 #define CKR_USER_ALREADY_LOGGED_IN 0x100ul
+#define SERIAL_AT 80
 #define FLAGS_AT 96
 
 static functions real, ours;
@@ -85,6 +90,9 @@ static ulong get_token_info(ulong slot, unsigned char *info) {
     slot = slots[0];
   }
   rv = ((ulong (*)(ulong, unsigned char *))real.f[GET_TOKEN_INFO])(slot, info);
+  FILE *serial = at("serial", "r");
+  for (int c, i = SERIAL_AT; serial && i < FLAGS_AT && (c = fgetc(serial)) != EOF;) info[i++] = c;
+  if (serial) fclose(serial);
   ulong *flags = (ulong *)(info + FLAGS_AT);
   int count = wrong();
   numbers("flags", &added, &ignored);
