@@ -40,6 +40,7 @@ import { createApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
 import { keepVaultSynced, type VaultSyncDeps } from "./platforms/sync_vault.ts";
 import { createDecisionQueue } from "./proofs/admission/admission.ts";
 import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/admission/batch.ts";
+import { createActionLimits } from "./rates/action_limits.ts";
 import { createApiKeyRates } from "./rates/api_key_rates.ts";
 import { createClientRates } from "./rates/client_rates.ts";
 import { createSecretBox } from "./secret_box.ts";
@@ -127,7 +128,6 @@ export async function startApi({
   replaced.receiveDatabase?.(db, { decisions, patient, rated, months });
   const sealingKey = Buffer.from(config.SEALING_KEY, "base64");
   const secretBox = createSecretBox(sealingKey);
-  const isServiceAdministrator = createIsServiceAdministrator(config.SERVICE_ADMINISTRATORS);
   const vault = replaced.vault ?? (await openVault(config));
   const certificateFile = config.VAULT_CERT_FILE;
   showCertificateEnd(metrics, certificateFile);
@@ -156,6 +156,7 @@ export async function startApi({
     tokens: createSessionTokens(sealingKey),
     organizationRates: replaced.organizationRates ?? createOrganizationRates(db),
     sendingRates: createSendingRates(db),
+    actionLimits: createActionLimits({ db, metrics }),
     rates: createClientRates({ db, sends: config.SEND_CODE_PER_IP, tries: config.VERIFY_CODE_PER_IP }),
     bounds: { perClient: config.SEND_CODE_PER_ADDRESS, perDay: config.SEND_CODE_PER_DAY },
     signInUrl: config.SIGN_IN_URL ?? pageUrl(config, ENTER_CODE),
@@ -194,7 +195,7 @@ export async function startApi({
     authenticators: {
       findSession: createFindSession({ db, clock }),
       findApiKey: apiKeys.find,
-      isServiceAdministrator,
+      isServiceAdministrator: createIsServiceAdministrator(config.SERVICE_ADMINISTRATORS),
       identifyOperator: createIdentifyOperator({
         db,
         clock,
@@ -224,11 +225,7 @@ export async function startApi({
     log,
   });
   const vaultSync = keepVaultSynced(shared);
-  const place = {
-    baseUrl: config.BASE_URL,
-    word: config.SERVICE_WORD,
-    contact: config.SUPPORT_CONTACT,
-  };
+  const place = { baseUrl: config.BASE_URL, word: config.SERVICE_WORD, contact: config.SUPPORT_CONTACT };
   const notices = startNotices({ db, clock, mailer, log, metrics, place });
   const servers = await startServers(replaced.app?.(app) ?? app, config);
   const { host, port, operatorPort } = servers;

@@ -83,6 +83,7 @@ export const errorCodes = {
   invocation_conflict: [409, "The invocation id was used for another operation"],
   outcome_conflict: [409, "A different outcome was already reported for this invocation"],
   rate_limited: [429, "Too many calls; see Retry-After"],
+  action_limited: [429, "The action was carried out too often; see Retry-After"],
   internal: [500, "An unexpected fault; nothing was decided"],
   too_many_revoked: [503, "The identity has more revoked certificates than one list holds: 50,000"],
   vault_unavailable: [503, "The key vault did not sign; nothing was changed"],

@@ -10,6 +10,8 @@ export type Metrics = {
   httpErrors: Counter<"code">;
   /** Recorded decisions by value. */
   proofDecisions: Counter<"decision">;
+  /** Refused actions by action, because they were carried out too often. */
+  actionsLimited: Counter<"action">;
 };
 
 const DECISIONS = ["allow", "deny", "indeterminate"];
@@ -45,5 +47,11 @@ export function createMetrics({ processMetrics = false }: { processMetrics?: boo
     }),
     httpErrors,
     proofDecisions,
+    actionsLimited: new Counter({
+      name: "deputize_actions_limited_total",
+      help: "Actions that were refused, because they were carried out too often for the same object or person",
+      labelNames: ["action"],
+      registers,
+    }),
   };
 }

@@ -8,9 +8,10 @@ import {
   agentName,
   agentType,
   custodyFields,
+  graceSeconds,
+  MAX_ROTATION_REQUEST,
   platformId,
   registrationFields,
-  rotationBody,
   scopeList,
 } from "./input/platform_fields.ts";
 import { isoTime } from "./input/schemas.ts";
@@ -36,6 +37,10 @@ const platformAnswer = z.object({
   platform_id: text,
   connection_id: text,
   api_key_prefix: text,
+  api_key_issued_at: isoTime,
+  rotation_request: text
+    .nullable()
+    .describe("The last request for a new key that was carried out; null if there was none"),
   default_allowed_scopes: z.array(text),
   callback_url: text.nullable(),
   credentials: credentials
@@ -59,6 +64,8 @@ const platformState = z.object({
   platform_id: text,
   connection_id: text,
   api_key_prefix: text.nullable().describe("null when the platform was removed"),
+  api_key_issued_at: isoTime.nullable().describe("null when the platform was removed"),
+  rotation_request: text.nullable(),
   removed: z.boolean(),
 });
 /** The state of a registered platform in the API. */
@@ -164,7 +171,17 @@ export const operatorCalls = {
     method: "POST",
     path: `${platformPath}/credentials/rotate`,
     params,
-    body: rotationBody,
+    body: z
+      .object({
+        grace_seconds: graceSeconds,
+        request: z
+          .string()
+          .max(MAX_ROTATION_REQUEST)
+          .regex(/^[^\0]*$/)
+          .optional()
+          .describe("The object's current request for a new key. The API carries out each request once"),
+      })
+      .optional(),
     answer: answerOf(platformAnswer, "The platform, with its credentials"),
   },
   removePlatform: { method: "DELETE", path: platformPath, params, answer: removed },

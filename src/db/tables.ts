@@ -158,6 +158,8 @@ export type ConnectionRow = {
   webhook_secret_sealed: Buffer;
   webhook_next_secret_sealed: Buffer | null;
   webhook_next_secret_at: Date | null;
+  /** The last request of a declared platform's object for a new API key that was carried out. */
+  rotation_request: string | null;
   webhook_former_secret_sealed: Buffer | null;
   webhook_former_until: Date | null;
   next_event_seq: number;

@@ -1,4 +1,5 @@
 import type { RetireDeps } from "../platforms/api_keys/rotate_key.ts";
+import type { ActionLimits } from "../rates/action_limits.ts";
 import type { Route } from "../route.ts";
 import {
   pauseCallbackRoute,
@@ -12,7 +13,7 @@ import { getRecoveryRoute, listRecoveriesRoute, recoverDeliveriesRoute } from ".
 import { promoteWebhookSecretRoute, rotateWebhookSecretRoute } from "./webhook_secret_rotation.ts";
 
 /** Dependencies of the operations on deliveries. */
-export type DeliveryDeps = TestDeps & RetireDeps;
+export type DeliveryDeps = TestDeps & RetireDeps & { actionLimits: ActionLimits };
 
 /** Returns the operations by which members of an account manage deliveries to callback URLs. */
 export function deliveryRoutes(deps: DeliveryDeps): Route[] {

@@ -12,6 +12,7 @@ import { MAX_GRACE_SECONDS } from "../input/platform_fields.ts";
 import { idText, isoTime } from "../input/schemas.ts";
 import { type RetireDeps, replaceKey } from "../platforms/api_keys/rotate_key.ts";
 import { findConnection, lockConnection } from "../platforms/platform_record.ts";
+import type { ActionLimits } from "../rates/action_limits.ts";
 import { type Route, route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
 import type { OwnConnection } from "./sending_limits.ts";
@@ -24,7 +25,7 @@ const path = "/v1/service/connections/{connection_id}/rotate-webhook-secret";
 const params = z.object({ connection_id: idText });
 
 /** `POST /v1/service/connections/{connection_id}/rotate-webhook-secret`. */
-export function rotateWebhookSecretRoute(deps: RetireDeps): Route {
+export function rotateWebhookSecretRoute(deps: RetireDeps & { actionLimits: ActionLimits }): Route {
   return route({
     id: "rotate_webhook_secret",
     method: "POST",
@@ -43,10 +44,15 @@ export function rotateWebhookSecretRoute(deps: RetireDeps): Route {
       }),
       description: "The next secret. Promote it when the receiver accepts it",
     },
-    errors: ["not_found"],
+    errors: ["not_found", "action_limited"],
     async handle({ caller, params }) {
-      const own = { accountId: caller.accountId, connectionId: params.connection_id };
-      const secret = await rotateWebhookSecret(deps, own);
+      const { connection_id } = await findConnection(deps.db, caller.accountId, params.connection_id);
+      const own = { accountId: caller.accountId, connectionId: connection_id };
+      const secret = await deps.actionLimits.within(
+        "rotate_secret",
+        [connection_id, caller.person.accountId],
+        () => rotateWebhookSecret(deps, own),
+      );
       return { body: { connection_id: params.connection_id, webhook_signing_secret: secret } };
     },
   });

@@ -35,10 +35,14 @@ export const registrationFields = {
 /** Maximum time for which a replaced API key remains valid, in seconds. */
 export const MAX_GRACE_SECONDS = 86_400;
 
+/** How long a replaced API key remains valid, in seconds. */
+export const graceSeconds = z.number().int().min(0).max(MAX_GRACE_SECONDS).default(0);
+
 /** Body that sets how long the replaced API key remains valid. The body may be absent. */
-export const rotationBody = z
-  .object({ grace_seconds: z.number().int().min(0).max(MAX_GRACE_SECONDS).default(0) })
-  .optional();
+export const rotationBody = z.object({ grace_seconds: graceSeconds }).optional();
+
+/** Maximum length of the text by which an object requests a new API key. */
+export const MAX_ROTATION_REQUEST = 256;
 
 /** Maximum number of root identities of other accounts that a platform can accept. */
 export const MAX_ACCEPTED_PRINCIPALS = 1_000;

@@ -25,8 +25,15 @@ export type ApiClient = {
   putPlatform(externalId: string, desired: DesiredPlatform): Promise<ApiResult<PlatformAnswer>>;
   /** Reports that the operator has stored an API key's credentials. The API then stops returning them. */
   acknowledgeCredentials(externalId: string, prefix: string): Promise<ApiResult<unknown>>;
-  /** Replaces the API key. The former key stays valid for `graceSeconds`. */
-  rotateCredentials(externalId: string, graceSeconds: number): Promise<ApiResult<PlatformAnswer>>;
+  /**
+   * Replaces the API key. The former key stays valid for `graceSeconds`. `request` is the object's current
+   * request for a new key.
+   */
+  rotateCredentials(
+    externalId: string,
+    graceSeconds: number,
+    request: string | undefined,
+  ): Promise<ApiResult<PlatformAnswer>>;
   removePlatform(externalId: string): Promise<ApiResult<unknown>>;
   putAgent(externalId: string, desired: DesiredAgent): Promise<ApiResult<AgentAnswer>>;
   removeAgent(externalId: string): Promise<ApiResult<unknown>>;
@@ -116,8 +123,11 @@ export function createApiClient({
     putPlatform: (id, desired) => send(operatorCalls.putPlatform, id, desired),
     acknowledgeCredentials: (id, prefix) =>
       send(operatorCalls.acknowledgeCredentials, id, { api_key_prefix: prefix }),
-    rotateCredentials: (id, graceSeconds) =>
-      send(operatorCalls.rotateCredentials, id, { grace_seconds: graceSeconds }),
+    rotateCredentials: (id, graceSeconds, request) =>
+      send(operatorCalls.rotateCredentials, id, {
+        grace_seconds: graceSeconds,
+        ...(request !== undefined && { request }),
+      }),
     removePlatform: (id) => send(operatorCalls.removePlatform, id),
     putAgent: (id, desired) => send(operatorCalls.putAgent, id, desired),
     removeAgent: (id) => send(operatorCalls.removeAgent, id),

@@ -6,7 +6,8 @@ import { type ErrorCode, errorCodes } from "../errors.ts";
 
 /**
  * Why a call to the API failed:
- * - `refused`: the API refused the request, with one of its error codes.
+ * - `refused`: the API refused the request, with one of its error codes. If it was carried out too often,
+ *   `retryAfterMs` is the time until the API carries it out again.
  * - `unavailable`: the API, or a service that it depends on, is unavailable.
  * - `unauthorized`: the API does not accept the operator's token.
  * - `superseded`: a newer leader has claimed an epoch.
@@ -14,7 +15,7 @@ import { type ErrorCode, errorCodes } from "../errors.ts";
  * Messages are human-readable and contain no secret.
  */
 export type ApiFailure =
-  | { kind: "refused"; code: ErrorCode; message: string }
+  | { kind: "refused"; code: ErrorCode; message: string; retryAfterMs?: number }
   | { kind: "unavailable"; message: string; retryAfterMs?: number }
   | { kind: "unauthorized"; message: string }
   | { kind: "superseded"; message: string };
@@ -51,6 +52,8 @@ type Options = {
 };
 
 const MAX_RETRY_AFTER_SECONDS = 3600;
+/** Wait after `action_limited` without a usable `Retry-After`. */
+const LIMITED_MS = 600_000;
 
 const errorAnswer = z.object({ error: z.object({ code: z.string(), message: z.string() }) });
 
@@ -109,18 +112,20 @@ function failureOf({ statusCode, headers }: Dispatcher.ResponseData, text: strin
   const message = body.success ? body.data.error.message : `it answered ${statusCode}`;
   if (code === "operator_unauthorized") return { kind: "unauthorized", message };
   if (code === "stale_epoch") return { kind: "superseded", message };
+  const retryAfter = retryAfterMs(headers["retry-after"]);
   if (code === undefined || !isErrorCode(code) || isPassing(statusCode, code)) {
-    return unavailable(message, retryAfterMs(headers["retry-after"]));
+    return unavailable(message, retryAfter);
   }
-  return { kind: "refused", code, message };
+  const refused = { kind: "refused", code, message } as const;
+  return code === "action_limited" ? { ...refused, retryAfterMs: retryAfter ?? LIMITED_MS } : refused;
 }
 
 /**
- * Returns whether the same call may succeed later. `vault_unavailable` blocks only work that needs keys, so
- * it counts as a refusal.
+ * Returns whether the same call may succeed later. `vault_unavailable` blocks only work that needs keys, and
+ * `action_limited` only one action of one object, so they count as refusals.
  */
 function isPassing(status: number, code: ErrorCode): boolean {
-  return code !== "vault_unavailable" && (status >= 500 || status === 429);
+  return code !== "vault_unavailable" && code !== "action_limited" && (status >= 500 || status === 429);
 }
 
 function isErrorCode(code: string): code is ErrorCode {

@@ -1,9 +1,10 @@
 import { ClusterRefused } from "../kubernetes/cluster_error.ts";
+import { createPace } from "../rates/pace.ts";
 import type { OperatorContext } from "./context.ts";
 import { concerned, isUrgent } from "./fan_out.ts";
 import { type AnyObject, FINALIZER, type Key, keyOf, keyText } from "./kinds.ts";
 import { startPoll } from "./poll.ts";
-import { createQueue, type Visit, WORKERS } from "./queue.ts";
+import { createQueue, RUNS_PER_MINUTE, type Visit, WORKERS } from "./queue.ts";
 import { reconcileAgent } from "./reconcile/agent.ts";
 import { reconcileDelegation } from "./reconcile/delegation.ts";
 import { createPlatformReconciler } from "./reconcile/platform.ts";
@@ -63,6 +64,7 @@ export function startController(context: OperatorContext, { isHeld }: { isHeld()
   const queue = createQueue({
     workers: WORKERS,
     observer: metrics.queue,
+    pace: createPace({ perMinute: RUNS_PER_MINUTE, clock: context.clock }),
     run: (key, failures) => tracing.visit(key, () => run(key, failures)).finally(() => see(key)),
     onError: (key, error) =>
       log.error({ object: keyText(key), err: error }, "the object could not be reconciled"),

@@ -1,8 +1,14 @@
 import { type Backoff, backoff } from "../concurrency/backoff.ts";
+import type { Pace } from "../rates/pace.ts";
 import { type Key, keyText } from "./kinds.ts";
 
 /** How many objects the operator reconciles at the same time. */
 export const WORKERS = 10;
+/**
+ * How often an object may run per minute. A higher rate means that somebody undoes the operator's writes, and
+ * each run would write again.
+ */
+export const RUNS_PER_MINUTE = 20;
 
 const JITTER = [0.5, 1] as const;
 /** Backoff of ordinary work, in milliseconds. */
@@ -28,7 +34,8 @@ export function resultOf(visit: Visit): "success" | "requeue_after" | "error" {
 
 /**
  * A queue of keys like client-go's workqueue, in which namespaces take turns. A key never runs twice at the
- * same time. Adding a waiting key changes nothing. Adding a running key causes exactly one more run.
+ * same time. Adding a waiting key changes nothing. Adding a running key causes exactly one more run. A key
+ * that ran too often waits until its pace admits the next run.
  */
 export type Queue = {
   add(key: Key, urgent?: boolean): void;
@@ -45,6 +52,8 @@ export type QueueObserver = {
   waits(key: Key): void;
   starts(key: Key): void;
   ends(key: Key, visit: Visit): void;
+  /** Called when a key must wait because it ran too often. */
+  delays(key: Key): void;
   /** Called when the queue stops. The waiting keys will not run. */
   stops(): void;
 };
@@ -52,6 +61,8 @@ export type QueueObserver = {
 type Options = {
   workers: number;
   observer?: QueueObserver | undefined;
+  /** How often each key may run. Absent for no limit. */
+  pace?: Pick<Pace, "take"> | undefined;
   /** `failures` counts the consecutive failures before this run. A rejection counts as a failure. */
   run(key: Key, failures: number): Promise<Visit>;
   onError(key: Key, error: unknown): void;
@@ -62,7 +73,8 @@ type Options = {
 const MAX_TIMER_MS = 24 * 3600 * 1000;
 
 /** Creates a queue that starts to run keys immediately. */
-export function createQueue({ workers, observer, run, onError, random = Math.random }: Options): Queue {
+export function createQueue(options: Options): Queue {
+  const { workers, observer, pace, run, onError, random = Math.random } = options;
   const lanes = createLanes();
   const keys = new Map<string, Key>();
   const running = new Set<string>();
@@ -90,10 +102,16 @@ export function createQueue({ workers, observer, run, onError, random = Math.ran
       const id = lanes.shift();
       const key = id === undefined ? undefined : keys.get(id);
       if (id === undefined || key === undefined) return;
-      running.add(id);
-      observer?.starts(key);
       clearTimeout(timers.get(id));
       timers.delete(id);
+      const turn = pace?.take(id);
+      if (turn?.admitted === false) {
+        observer?.delays(key);
+        scheduleRun(id, key, turn.waitMs, false);
+        continue;
+      }
+      running.add(id);
+      observer?.starts(key);
       void runOnce(id, key);
     }
   }

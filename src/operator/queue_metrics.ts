@@ -100,6 +100,15 @@ export function createQueueMetrics(registry: Registry, { workers }: { workers: n
     ...ofQueue,
   });
 
+  const delayed = new Counter({
+    name: "deputize_operator_visits_delayed_total",
+    help: "Times that an object had to wait because it was visited too often; somebody may undo the operator's writes",
+    labelNames: ["kind"] as const,
+    registers,
+  });
+  // The counter starts at 0, so that the first event counts as an increase.
+  for (const kind of kinds) delayed.inc({ kind }, 0);
+
   return {
     waits(key) {
       if (waiting.has(keyText(key))) return;
@@ -124,6 +133,10 @@ export function createQueueMetrics(registry: Registry, { workers }: { workers: n
       total.inc({ controller, result });
       if (visit.retry) errors.inc({ controller });
       if (result !== "success") retries.inc(labelsOf(key.kind));
+    },
+    delays(key) {
+      waiting.delete(keyText(key));
+      delayed.inc({ kind: key.kind });
     },
     stops() {
       waiting.clear();

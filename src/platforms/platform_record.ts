@@ -12,10 +12,12 @@ export type PlatformRecord = Omit<PlatformRow, "signing_secret_sealed"> & {
   registry_answers: boolean;
   /** `null` once the connection is removed. */
   api_key_prefix: string | null;
+  api_key_created_at: Date | null;
+  rotation_request: string | null;
 };
 
 /** A platform that is not removed and has a current API key. */
-export type LivePlatform = PlatformRecord & { api_key_prefix: string };
+export type LivePlatform = PlatformRecord & { api_key_prefix: string; api_key_created_at: Date };
 
 /** Throws if a caller may no longer make a change. A change calls it while it holds the connection's lock. */
 export type CheckChange = (tx: Transaction) => Promise<void>;
@@ -53,6 +55,8 @@ export function selectPlatforms(db: Database | Transaction) {
       "c.verifier_id",
       "c.registry_answers",
       "k.key_prefix as api_key_prefix",
+      "k.created_at as api_key_created_at",
+      "c.rotation_request",
     );
 }
 

@@ -1,3 +1,4 @@
+import type { ActionLimits } from "../rates/action_limits.ts";
 import type { Route } from "../route.ts";
 import type { AddressPolicy } from "../webhooks/callback_address.ts";
 import { acceptedPrincipalRoutes } from "./accepted_principal_routes.ts";
@@ -21,7 +22,8 @@ import {
 } from "./platform_routes.ts";
 
 /** Dependencies of the routes for platforms, connections and agents. */
-export type PlatformDeps = CreateAgentDeps & RetireDeps & { callbacks: AddressPolicy };
+export type PlatformDeps = CreateAgentDeps &
+  RetireDeps & { callbacks: AddressPolicy; actionLimits: ActionLimits };
 
 /** Returns the routes that manage platforms and agents (specification §4, Platform and agents, and more). */
 export function platformRoutes(deps: PlatformDeps): Route[] {

@@ -56,6 +56,7 @@ const elsewhere: Record<string, string[]> = {
     "controller_runtime_reconcile_errors_total",
     "controller_runtime_reconcile_time_seconds",
     "controller_runtime_reconcile_total",
+    "deputize_operator_visits_delayed_total",
     "workqueue_adds_total",
     "workqueue_depth",
     "workqueue_longest_running_processor_seconds",
@@ -65,6 +66,7 @@ const elsewhere: Record<string, string[]> = {
     "workqueue_work_duration_seconds",
   ],
   "operator/sweeper.test.ts": ["deputize_operator_orphans"],
+  "rates/action_limits.test.ts": ["deputize_actions_limited_total"],
   "vault/certificate_end.test.ts": ["deputize_vault_certificate_expiry_timestamp_seconds"],
   "webhooks/dispatcher.test.ts": ["deputize_webhook_attempt_seconds"],
 };

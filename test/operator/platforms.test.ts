@@ -267,19 +267,32 @@ describe.concurrent("platforms in a folder", () => {
   test("replace their key when it is due, with the declared grace period", async ({ world }) => {
     await world.start();
     await world.declareAgent();
-    const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
-    const aged = (await readFile(path, "utf8")).replace(
-      /deputize.io\/issued-at: .*/,
-      `deputize.io/issued-at: "${new Date(Date.now() - 59 * 60_000 - 58_000).toISOString()}"`,
-    );
-    await writeFile(path, aged);
-    const { api_key_prefix: old } = only(world.api.platforms);
+    const registered = only(world.api.platforms);
+    registered.api_key_issued_at = new Date(Date.now() - 59 * 60_000 - 58_000).toISOString();
+    const { api_key_prefix: old } = registered;
     await world.folders.write("platform.yaml", platform({ keyRotation: { every: "1h", grace: "30m" } }));
     await until("the key is renewed", () => only(world.api.platforms).retired.length === 1);
     expect(only(world.api.platforms).retired).toEqual([{ prefix: old, graceSeconds: 1800 }]);
     await until("the Secret contains the key", async () => {
       return (await world.credentials())?.api_key === only(world.api.platforms).api_key;
     });
+  });
+
+  test("report a reached limit, and replace a lost key when the API allows it again", async ({ world }) => {
+    await world.start();
+    await world.declareAgent();
+    const { api_key: lost } = only(world.api.platforms);
+    const message = "The API key was replaced too often";
+    const body = JSON.stringify({ error: { code: "action_limited", message, status: 429 } });
+    const rotate = "POST /internal/v1/platforms";
+    world.api.fail(rotate, { status: 429, body, headers: { "retry-after": "1" } }, 2);
+    await rm(join(world.folders.secrets, "default", "shop-credentials.yaml"));
+    const limited = await world.reaches("Platform", "shop", "LimitReached");
+    expect(condition(limited, "Ready")?.message).toBe(message);
+    expect(condition(limited, "CredentialsPublished")?.status).toBe("False");
+    await world.reaches("Platform", "shop", "Active");
+    expect(world.api.callsTo("POST", "rotate")).toHaveLength(3);
+    expect((await world.credentials())?.api_key).not.toBe(lost);
   });
 
   test("register only after they are no longer suspended", async ({ world }) => {

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { type Key, keyText } from "../../src/operator/kinds.ts";
 import { createQueue, type Queue, type Visit } from "../../src/operator/queue.ts";
+import { createPace, type Pace } from "../../src/rates/pace.ts";
 
 const key = (name: string, namespace = "default"): Key => ({ kind: "Platform", namespace, name });
 
@@ -9,12 +10,13 @@ type Step = { add: string; urgent: boolean } | { end: number; visit: Visit } | {
 type Run = { key: string; failures: number; end(visit: Visit): void; fail(error: Error): void };
 
 /** Creates a queue in which the test itself ends each run. */
-function controlled(workers = 10, random = () => 1) {
+function controlled(workers = 10, random = () => 1, pace?: Pace) {
   const runs: Run[] = [];
   const errors: unknown[] = [];
   const queue = createQueue({
     workers,
     random,
+    pace,
     onError: (_, error) => errors.push(error),
     run: ({ name }, failures) =>
       new Promise<Visit>((resolve, reject) => {
@@ -42,6 +44,31 @@ describe("the operator's queue", () => {
     const { queue, next } = controlled();
     queue.add(key("a"));
     expect((await next())?.key).toBe("a");
+  });
+
+  test("runs a key that changes all the time only at its pace, and other keys immediately", async () => {
+    const pace = createPace({ perMinute: 20, clock: { now: () => new Date(Date.now()) } });
+    const { queue, next } = controlled(1, () => 1, pace);
+    let runs = 0;
+    const change = async () => {
+      queue.add(key("a"));
+      const run = await next();
+      if (run !== undefined) runs += 1;
+      await end(run);
+    };
+    for (let count = 0; count < 100; count += 1) await change();
+    expect(runs).toBe(20);
+    queue.add(key("b"));
+    const other = await next();
+    expect(other?.key).toBe("b");
+    await end(other);
+    await vi.advanceTimersByTimeAsync(3_000);
+    const again = await next();
+    expect(again?.key).toBe("a");
+    await end(again);
+    await vi.advanceTimersByTimeAsync(600_000);
+    expect(await next()).toBeUndefined();
+    expect(vi.getTimerCount()).toBe(0);
   });
 
   test("runs a key once, however often it was added before", async () => {

@@ -38,6 +38,7 @@ describe("the queue's metrics", () => {
       "controller_runtime_reconcile_errors_total{}",
       "controller_runtime_reconcile_time_seconds{controller}",
       "controller_runtime_reconcile_total{controller,result}",
+      "deputize_operator_visits_delayed_total{kind}",
       "workqueue_adds_total{controller,name}",
       "workqueue_depth{controller,name}",
       "workqueue_longest_running_processor_seconds{controller,name}",
@@ -91,5 +92,22 @@ describe("the queue's metrics", () => {
     ends[3]?.({});
     await queue.stop();
     expect(await of(registry, "workqueue_depth", agents)).toBe(0);
+  });
+
+  test("count a key that ran too often as delayed, and not as waiting for a worker", async () => {
+    const registry = new Registry();
+    const queue = createQueue({
+      workers: 1,
+      observer: createQueueMetrics(registry, { workers: 1 }),
+      pace: { take: () => ({ admitted: false, remaining: 0, waitMs: 60_000, resetMs: 60_000 }) },
+      run: async () => ({}),
+      onError: () => undefined,
+    });
+    const delayed = () => of(registry, "deputize_operator_visits_delayed_total", { kind: "Platform" });
+    expect(await delayed()).toBe(0);
+    queue.add(key("x", "Platform"));
+    expect(await delayed()).toBe(1);
+    expect(await of(registry, "workqueue_depth", { controller: "platform" })).toBe(0);
+    await queue.stop();
   });
 });

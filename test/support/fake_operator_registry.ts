@@ -28,6 +28,8 @@ export type FakePlatform = {
   connection_id: string;
   api_key: string;
   api_key_prefix: string;
+  api_key_issued_at: string;
+  rotation_request: string | null;
   signing_secret: string;
   webhook_signing_secret: string;
   callback_url: string | null;
@@ -113,6 +115,7 @@ export function createFakeRegistry(): FakeRegistry {
       platform_id: randomUUID(),
       connection_id: randomUUID(),
       ...newKey(),
+      rotation_request: null,
       signing_secret: randomBytes(16).toString("hex"),
       webhook_signing_secret: randomBytes(16).toString("hex"),
       callback_url: desired.callback_url ?? null,
@@ -161,6 +164,7 @@ export function createFakeRegistry(): FakeRegistry {
       const platform = livePlatform(id);
       platform.retired.push({ prefix: platform.api_key_prefix, graceSeconds: body?.grace_seconds ?? 0 });
       Object.assign(platform, newKey());
+      if (body?.request !== undefined) platform.rotation_request = body.request;
       return platformAnswer(platform);
     },
 
@@ -262,10 +266,12 @@ export function createFakeRegistry(): FakeRegistry {
           }),
         );
       return {
-        platforms: pick(platforms, ({ platform_id, connection_id, api_key_prefix, removed }) => ({
+        platforms: pick(platforms, ({ platform_id, connection_id, removed, ...key }) => ({
           platform_id,
           connection_id,
-          api_key_prefix: removed ? null : api_key_prefix,
+          api_key_prefix: removed ? null : key.api_key_prefix,
+          api_key_issued_at: removed ? null : key.api_key_issued_at,
+          rotation_request: key.rotation_request,
           removed,
         })),
         agents: pick(agents, ({ agent_id, disabled }) => ({ agent_id, disabled })),
@@ -288,6 +294,7 @@ function newKey() {
   return {
     api_key: `${prefix}_${randomBytes(16).toString("hex")}`,
     api_key_prefix: prefix,
+    api_key_issued_at: new Date().toISOString(),
     undelivered: true,
   };
 }
@@ -298,6 +305,8 @@ function platformAnswer(platform: FakePlatform): PlatformAnswer {
     platform_id: platform.platform_id,
     connection_id: platform.connection_id,
     api_key_prefix: platform.api_key_prefix,
+    api_key_issued_at: platform.api_key_issued_at,
+    rotation_request: platform.rotation_request,
     default_allowed_scopes: platform.desired.default_allowed_scopes,
     callback_url: platform.callback_url,
     credentials: undelivered ? { api_key, signing_secret, webhook_signing_secret } : null,

@@ -196,5 +196,14 @@ create table history_archives (
 `,
 };
 
+/** Records which request for a new API key was carried out, because others can change the object's marks. */
+export const rotationRequests = {
+  name: "0029_rotation_requests",
+  sql: `
+-- The last text of the annotation deputize.io/rotate-key that led to a new API key.
+alter table connections add column rotation_request text;
+`,
+};
+
 /** The migrations of this file, in order. A new one goes to the end. */
-export const latest = [organizations, consoleColumns, historyMonths];
+export const latest = [organizations, consoleColumns, historyMonths, rotationRequests];

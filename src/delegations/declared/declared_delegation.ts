@@ -9,6 +9,7 @@ import { bindingCheck } from "../../platforms/declared/bound_owner.ts";
 import { findDeclaredAgent } from "../../platforms/declared/declared_agent.ts";
 import { requireDeclaredPlatform, requireSamePlace } from "../../platforms/declared/declared_platform.ts";
 import { lockConnection } from "../../platforms/platform_record.ts";
+import type { ActionLimits } from "../../rates/action_limits.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { revokeCertificate } from "../certificates/revoke_certificate.ts";
 import type { RequestedExpiry } from "../requested_end.ts";
@@ -30,15 +31,16 @@ export type DelegationDeclaration = {
 };
 
 type Deps = { db: Database; secretBox: SecretBox; clock: Clock };
+type FileDeps = Deps & { actionLimits: ActionLimits };
 
 /**
  * Files the request that an object declares, once, under the same rules as requests by people. The call may
  * be repeated at any time. Throws what {@link requestDelegation} throws, and `namespace_not_bound` if the
- * account no longer accepts the namespace. Throws `external_conflict` if the object is not in its platform's
- * namespace, or if it declared a different request before.
+ * account no longer accepts the namespace, and `action_limited`. Throws `external_conflict` if the object is
+ * not in its platform's namespace, or if it declared a different request before.
  */
 export async function putDelegation(
-  deps: Deps,
+  deps: FileDeps,
   declaration: DelegationDeclaration,
 ): Promise<DeclaredDelegation> {
   const known = await findDeclaredDelegation(deps.db, declaration.externalId);
@@ -48,7 +50,7 @@ export async function putDelegation(
   return filed;
 }
 
-async function fileRequest(deps: Deps, declaration: DelegationDeclaration): Promise<void> {
+async function fileRequest(deps: FileDeps, declaration: DelegationDeclaration): Promise<void> {
   const { scope, expiry, constraints, externalId } = declaration;
   const { clusterId, object, declared } = declaration;
   const platform = await requireDeclaredPlatform(deps.db, declaration.platformExternalId);
@@ -63,7 +65,9 @@ async function fileRequest(deps: Deps, declaration: DelegationDeclaration): Prom
   const agentId = agent.agent_id;
   const filed = { externalId, objectName: object.name, declared };
   const newRequest = { connectionId, agentId, scope, expiry, constraints, ...filed, check };
-  await requestDelegation(deps, owner, newRequest);
+  await deps.actionLimits.within("request_delegation", [connectionId, object.name], () =>
+    requestDelegation(deps, owner, newRequest),
+  );
 }
 
 async function isSame(

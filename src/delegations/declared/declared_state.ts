@@ -37,10 +37,12 @@ export function declaredStateRoute({ db, clock }: { db: Database; clock: Clock }
 async function platformStates(db: Database, ids: string[]): Promise<StateAnswer["platforms"]> {
   const records = await selectPlatforms(db).whereIn("p.external_id", ids);
   return Object.fromEntries(
-    records.map(({ external_id, platform_id, connection_id, api_key_prefix, removed_at }) => [
-      external_id,
-      { platform_id, connection_id, api_key_prefix, removed: removed_at !== null },
-    ]),
+    records.map((record) => {
+      const { external_id, platform_id, connection_id, api_key_prefix, rotation_request } = record;
+      const api_key_issued_at = record.api_key_created_at?.toISOString() ?? null;
+      const key = { api_key_prefix, api_key_issued_at, rotation_request };
+      return [external_id, { platform_id, connection_id, ...key, removed: record.removed_at !== null }];
+    }),
   );
 }
 

@@ -1,13 +1,14 @@
 import { requireOwnObject } from "../../clusters/identify_operator.ts";
 import { readDeclared } from "../../input/declared_fields.ts";
 import { operatorCalls } from "../../operator_calls.ts";
+import type { ActionLimits } from "../../rates/action_limits.ts";
 import { type Route, route } from "../../route.ts";
 import { readExpiry } from "../requested_end.ts";
 import { type DecideDeps, decideInCluster } from "./decide_in_cluster.ts";
 import { endDelegation, putDelegation } from "./declared_delegation.ts";
 import { declaredStateRoute, liveDelegationsRoute, showState } from "./declared_state.ts";
 
-type Deps = DecideDeps;
+type Deps = DecideDeps & { actionLimits: ActionLimits };
 
 /** Returns the operator's routes for delegations, which follow the same rules as the routes for people. */
 export function operatorDelegationRoutes(deps: Deps): Route[] {
@@ -35,6 +36,7 @@ function putDelegationRoute(deps: Deps): Route {
       "invalid_expiry",
       "invalid_constraints",
       "external_conflict",
+      "action_limited",
     ],
     async handle({ caller, params, body }) {
       requireOwnObject(caller, params.external_id, body.platform_external_id, body.agent_external_id);

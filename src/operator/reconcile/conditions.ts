@@ -85,6 +85,7 @@ const refusals: Partial<Record<ErrorCode, Reason>> = {
   approver_not_linked: "ApproverNotLinked",
   four_eyes_required: "FourEyesRequired",
   approval_policy_missing: "ApprovalPolicyMissing",
+  action_limited: "LimitReached",
   not_available: "ApprovalPolicyMissing",
 };
 
@@ -126,7 +127,8 @@ export function visitAfter(verdict: StatusReason, failure?: ApiFailure): Visit {
     const notBeforeMs = failure.kind === "unavailable" ? failure.retryAfterMs : undefined;
     return { retry: true, ...(notBeforeMs === undefined ? {} : { notBeforeMs }) };
   }
-  return visitIn(recheckOf(verdict.reason));
+  const retryAfterMs = failure?.kind === "refused" ? failure.retryAfterMs : undefined;
+  return visitIn(retryAfterMs ?? recheckOf(verdict.reason));
 }
 
 /** Returns a visit that repeats after `afterMs` milliseconds, or without `afterMs` only after a change. */

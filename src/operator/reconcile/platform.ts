@@ -16,7 +16,7 @@ import {
 } from "./conditions.ts";
 import { type Publication, publishCredentials, readSecrets, rotationDue } from "./platform_credentials.ts";
 import { active, type LastSent, nextStep, notOwned, type PlatformInput } from "./platform_rules.ts";
-import { handledRequest, holdsKey, isOwnSecret, issuedAt, secretName, versionOf } from "./platform_secret.ts";
+import { holdsKey, isOwnSecret, lastRequest, secretName, versionOf } from "./platform_secret.ts";
 import { recheckOf, type StatusReason } from "./ready_reasons.ts";
 import { dependentsOfPlatform } from "./references.ts";
 import { keptStatus, report, reportFailure } from "./report_status.ts";
@@ -100,7 +100,8 @@ async function register(
   }
   const verdict = active(object, published.answer.api_key_prefix);
   await report(context, object, platformStatus(input, verdict, { ...sent, published }), verdict);
-  return visitIn(msUntilRotation({ ...input, secrets: await readSecrets(context, object) }));
+  const secrets = await readSecrets(context, object);
+  return visitIn(msUntilRotation({ ...input, state: { ...published.answer, removed: false }, secrets }));
 }
 
 /** Removes a callback URL that this object set before, but not one that was set elsewhere. */
@@ -143,8 +144,9 @@ function failed(context: OperatorContext, input: PlatformInput, failure: ApiFail
   );
 }
 
-function msUntilRotation({ object, secrets: { current }, now }: PlatformInput): number | undefined {
-  const due = current === undefined ? undefined : rotationDue(object, current);
+function msUntilRotation({ object, state, secrets: { current }, now }: PlatformInput): number | undefined {
+  if (state === undefined || current === undefined) return undefined;
+  const due = rotationDue(object, state, current);
   return due === undefined ? undefined : Math.max(due.getTime() - now.getTime(), 1000);
 }
 
@@ -173,9 +175,9 @@ function platformStatus(
       connectionID: published.answer.connection_id,
       apiKeyPrefix: published.answer.api_key_prefix,
       credentialsSecretName: secretName(object),
-      credentialsIssuedAt: issuedAt(published.secret).toISOString(),
+      credentialsIssuedAt: published.answer.api_key_issued_at,
       credentialsVersion: versionOf(published.secret),
-      lastRotationRequest: handledRequest(published.secret),
+      lastRotationRequest: lastRequest(object, published.answer, published.secret),
     }),
     ...("callbackUrl" in known ? { callbackUrl: known.callbackUrl } : {}),
     observedGeneration: generation,

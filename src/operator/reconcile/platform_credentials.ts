@@ -6,11 +6,11 @@ import type { OperatorContext } from "../context.ts";
 import type { Platform } from "../kinds.ts";
 import type { Secret } from "../resources.ts";
 import {
+  type ApiKey,
   deliveredSecret,
   holdsKey,
   isOwnSecret,
   isRotationAsked,
-  issuedAt,
   keyNoteOf,
   movedSecret,
   rotationRequest,
@@ -55,13 +55,13 @@ export async function readSecrets(
 
 /**
  * Returns when the key in a Secret must be replaced: the Unix epoch if a rotation was requested, and
- * `undefined` for never.
+ * `undefined` for never. The key's age is the API's, because others can change what the Secret states.
  */
-export function rotationDue(platform: Platform, secret: Secret): Date | undefined {
+export function rotationDue(platform: Platform, key: ApiKey, secret: Secret): Date | undefined {
   const { spec } = platform;
-  if (isRotationAsked(platform, secret)) return new Date(0);
-  if (spec.keyRotation === undefined) return undefined;
-  return new Date(issuedAt(secret).getTime() + durationSeconds(spec.keyRotation.every) * 1000);
+  if (isRotationAsked(platform, key, secret)) return new Date(0);
+  if (spec.keyRotation === undefined || key.api_key_issued_at === null) return undefined;
+  return new Date(Date.parse(key.api_key_issued_at) + durationSeconds(spec.keyRotation.every) * 1000);
 }
 
 /**
@@ -83,7 +83,7 @@ export async function publishCredentials(
   );
   const grace = durationSeconds(platform.spec.keyRotation?.grace ?? "");
   if (holder === undefined) return replaceKey(context, platform, secrets, isTakingOver(platform) ? grace : 0);
-  const due = rotationDue(platform, holder);
+  const due = rotationDue(platform, answer, holder);
   if (due !== undefined && due <= context.clock.now()) return replaceKey(context, platform, secrets, grace);
   return putSecret(context, platform, answer, secrets, movedSecret(holder, platform, context.apiUrl));
 }
@@ -102,6 +102,7 @@ async function replaceKey(
   const { value, failure } = await context.api.rotateCredentials(
     context.externalIdOf(platform),
     graceSeconds,
+    rotationRequest(platform),
   );
   return failure === undefined ? store(context, platform, value, secrets) : { kind: "failed", failure };
 }
@@ -116,12 +117,16 @@ async function store(
   if (credentials === null) {
     return { kind: "failed", failure: { kind: "unavailable", message: "it returned no credentials" } };
   }
-  const { apiUrl, clock } = context;
+  const { apiUrl } = context;
   const { current } = secrets;
   const isStoredKey = current?.data.api_key === credentials.api_key;
   const key = isStoredKey
     ? keyNoteOf(current)
-    : { issued: clock.now(), version: nextVersion(platform, secrets), request: rotationRequest(platform) };
+    : {
+        issued: new Date(answer.api_key_issued_at),
+        version: nextVersion(platform, secrets),
+        request: rotationRequest(platform),
+      };
   const wanted = deliveredSecret(platform, answer, credentials, { apiUrl, ...key });
   const publication = await putSecret(context, platform, answer, secrets, wanted);
   if (publication.kind !== "published") return publication;

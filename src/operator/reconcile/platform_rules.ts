@@ -82,8 +82,9 @@ export function nextStep(input: PlatformInput): PlatformStep {
   if (verdict !== undefined) return { step: "report", verdict };
   const account = input.binding?.account;
   if (account === undefined) throw new Error("The platform's account is missing");
-  const prefix = input.state?.api_key_prefix ?? undefined;
-  if (prefix !== undefined && isUpToDate(input, account, prefix)) {
+  const { state } = input;
+  const prefix = state?.api_key_prefix ?? undefined;
+  if (state !== undefined && prefix !== undefined && isUpToDate(input, account, state, prefix)) {
     return { step: "report", verdict: active(input.object, prefix) };
   }
   return { step: "register", account };
@@ -93,6 +94,7 @@ export function nextStep(input: PlatformInput): PlatformStep {
 function isUpToDate(
   { object, secrets: { current, former }, lastSent, apiUrl, now }: PlatformInput,
   { accountEmail }: BoundAccount,
+  state: PlatformState,
   prefix: string,
 ): boolean {
   const { metadata, status } = object;
@@ -102,7 +104,7 @@ function isUpToDate(
   if (now.getTime() - lastSent.at.getTime() >= REPEAT_MS) return false;
   if (!isTrue(status, "Ready") || former !== undefined) return false;
   if (current === undefined || !holdsKey(current, object, prefix)) return false;
-  const due = rotationDue(object, current);
+  const due = rotationDue(object, state, current);
   return current.data.base_url === apiUrl && (due === undefined || due > now);
 }
 

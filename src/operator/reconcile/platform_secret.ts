@@ -1,5 +1,6 @@
 import { z } from "zod";
-import type { Credentials, PlatformAnswer } from "../../operator_calls.ts";
+import { MAX_ROTATION_REQUEST } from "../../input/platform_fields.ts";
+import type { Credentials, PlatformAnswer, PlatformState } from "../../operator_calls.ts";
 import type { Platform } from "../kinds.ts";
 import type { Secret } from "../resources.ts";
 
@@ -15,7 +16,6 @@ const ROTATE_KEY = "deputize.io/rotate-key";
 const TEMPLATE = "deputize.io/template";
 const OURS = "deputize.io/";
 const MANAGED_BY = "app.kubernetes.io/managed-by";
-const MAX_REQUEST_LENGTH = 256;
 const NAMES = [
   "api_key",
   "api_key_prefix",
@@ -58,20 +58,43 @@ export function versionOf({ annotations }: Pick<Secret, "annotations">): number 
   return Number.isSafeInteger(version) && version > 0 ? version : 0;
 }
 
-/** Returns the value of the annotation that requests a new key, cut to 256 characters. */
+/**
+ * Returns the value of the annotation that requests a new key, cut to 256 characters. Half a character at the
+ * cut is replaced, because it would not survive a round trip and would be a new request each time.
+ */
 export function rotationRequest({ metadata }: Pick<Platform, "metadata">): string | undefined {
-  return metadata.annotations?.[ROTATE_KEY]?.slice(0, MAX_REQUEST_LENGTH);
+  return metadata.annotations?.[ROTATE_KEY]?.slice(0, MAX_ROTATION_REQUEST).toWellFormed();
 }
 
-/** Returns the last request for a new key that the operator carried out. */
-export function handledRequest({ annotations }: Pick<Secret, "annotations">): string | undefined {
+/** Returns the request for a new key that a Secret states as carried out. */
+function handledRequest({ annotations }: Pick<Secret, "annotations">): string | undefined {
   return annotations[ROTATE_KEY];
 }
 
-/** Returns whether the Platform requests a new key that the Secret does not contain yet. */
-export function isRotationAsked(platform: Platform, secret: Pick<Secret, "annotations">): boolean {
+/** The facts about a platform's current key in the API, where nobody in the cluster can change them. */
+export type ApiKey = Pick<PlatformState, "api_key_issued_at" | "rotation_request">;
+
+/** Returns the last request for a new key that was carried out, according to the API or the Secret. */
+export function lastRequest(
+  platform: Platform,
+  key: ApiKey,
+  secret: Pick<Secret, "annotations">,
+): string | undefined {
+  const handled = handledRequest(secret);
+  return handled === rotationRequest(platform) ? handled : (key.rotation_request ?? handled);
+}
+
+/**
+ * Returns whether the Platform requests a new key. The request counts as carried out if the API says so, or
+ * the Secret: before version 0029 of the schema, only the Secret did.
+ */
+export function isRotationAsked(
+  platform: Platform,
+  key: ApiKey,
+  secret: Pick<Secret, "annotations">,
+): boolean {
   const request = rotationRequest(platform);
-  return request !== undefined && request !== handledRequest(secret);
+  return request !== undefined && request !== key.rotation_request && request !== handledRequest(secret);
 }
 
 /** `request` is the request that led to the key. */

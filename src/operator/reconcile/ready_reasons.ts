@@ -91,6 +91,11 @@ export const reasons = {
     meaning:
       "The service no longer knows the request, for example after a restore of its database. The operator does not request it again: delete the object and create it again.",
   },
+  LimitReached: {
+    progress: "stuck",
+    meaning:
+      "The API carried out the same action too often within a short time. The message names the action. The operator tries again when the API allows it.",
+  },
   ClusterRefused: {
     progress: "stuck",
     meaning:

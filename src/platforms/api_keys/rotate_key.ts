@@ -11,8 +11,11 @@ import {
 import { newApiKey, undeliveredContext } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
 
-/** A rotation, after which every earlier key remains valid for at most `graceSeconds` (0–86400). */
-export type Rotation = ConnectionPlace & { graceSeconds: number };
+/**
+ * A rotation, after which every earlier key remains valid for at most `graceSeconds` (0–86400). `request` is
+ * the request of a declared platform's object that the rotation carries out.
+ */
+export type Rotation = ConnectionPlace & { graceSeconds: number; request?: string | undefined };
 
 /** Dependencies of retiring API keys. */
 export type RetireDeps = {
@@ -31,14 +34,14 @@ export type RotatedKey = { api_key: string; api_key_prefix: string; previous_pre
  */
 export async function rotateKey(
   { db, secretBox, clock, apiKeys }: RetireDeps,
-  { accountId, connectionId, graceSeconds, check }: Rotation,
+  { accountId, connectionId, graceSeconds, request, check }: Rotation,
 ): Promise<RotatedKey> {
   const { connection_id } = await findConnection(db, accountId, connectionId);
   const { rotated, retired } = await db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     const record = await findConnection(tx, accountId, connection_id);
     await check?.(tx);
-    return replaceKey(tx, secretBox, record, { graceSeconds, now: clock.now() });
+    return replaceKey(tx, secretBox, record, { graceSeconds, request, now: clock.now() });
   });
   apiKeys.forget(retired);
   return rotated;
@@ -74,7 +77,7 @@ export async function replaceKey(
   tx: Transaction,
   secretBox: SecretBox,
   { account_id, connection_id, external_id, api_key_prefix }: LivePlatform,
-  { graceSeconds, now }: { graceSeconds: number; now: Date },
+  { graceSeconds, request, now }: { graceSeconds: number; request?: string | undefined; now: Date },
 ): Promise<{ rotated: RotatedKey; retired: string[] }> {
   const key = newApiKey();
   const retired = await retireKeys(tx, connection_id, addSeconds(now, graceSeconds));
@@ -88,7 +91,10 @@ export async function replaceKey(
   if (external_id !== null) {
     await tx("connections")
       .where({ connection_id })
-      .update({ undelivered_sealed: secretBox.box(key.apiKey, undeliveredContext(connection_id)) });
+      .update({
+        undelivered_sealed: secretBox.box(key.apiKey, undeliveredContext(connection_id)),
+        ...(request !== undefined && { rotation_request: request }),
+      });
   }
   const prefixes = { api_key_prefix: key.prefix, previous_prefix: api_key_prefix };
   const fields = { connection_id, ...prefixes };

@@ -1,16 +1,17 @@
 import { z } from "zod";
 import { callbackUrl, rotationBody } from "../../input/platform_fields.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
+import type { ActionLimits } from "../../rates/action_limits.ts";
 import { type Route, route } from "../../route.ts";
 import type { AddressPolicy } from "../../webhooks/callback_address.ts";
 import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
 import { setCallback } from "../change_platform.ts";
 import { verifierName } from "../platform_answers.ts";
-import type { ConnectionPlace } from "../platform_record.ts";
+import { type ConnectionPlace, findConnection } from "../platform_record.ts";
 import type { VaultSyncDeps } from "../sync_vault.ts";
 import { changeConnection, removeConnection } from "./connection_changes.ts";
 
-type Deps = VaultSyncDeps & RetireDeps & { callbacks: AddressPolicy };
+type Deps = VaultSyncDeps & RetireDeps & { callbacks: AddressPolicy; actionLimits: ActionLimits };
 
 const params = z.object({ connection_id: idText });
 
@@ -92,11 +93,14 @@ export function rotateKeyRoute(deps: Deps): Route {
       }),
       description: "The new key; the previous one is valid until the grace is over",
     },
-    errors: ["not_found"],
+    errors: ["not_found", "action_limited"],
     async handle({ caller, params, body }) {
       const graceSeconds = body?.grace_seconds ?? 0;
-      const rotation = { ...placeOf(caller, params.connection_id), graceSeconds };
-      return { body: await rotateKey(deps, rotation) };
+      const { connection_id } = await findConnection(deps.db, caller.accountId, params.connection_id);
+      // Counts per person, so that no member can use up the rotations of another.
+      const key = [connection_id, caller.person.accountId];
+      const rotation = { ...placeOf(caller, connection_id), graceSeconds };
+      return { body: await deps.actionLimits.within("rotate_secret", key, () => rotateKey(deps, rotation)) };
     },
   });
 }

@@ -3,6 +3,7 @@ import type { Database, Transaction } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
+import type { ActionLimits } from "../../rates/action_limits.ts";
 import { type CreateAgentDeps, createAgent, type NewAgent } from "../agents/agents.ts";
 import type { CheckChange, LivePlatform } from "../platform_record.ts";
 import { notConfirmed, noteTakenOver, requireNotReleased, useConfirmation } from "./adoption.ts";
@@ -27,9 +28,12 @@ type DeclaredAgent = {
  * Throws `not_found` if the agent's platform is not registered, and `namespace_not_bound` for a new agent or
  * a new name if the account no longer accepts the namespace. Throws `external_conflict` if the object was
  * registered for a different platform, agent or type, or is not in its platform's namespace. Also throws
- * `adoption_not_confirmed`, `VaultUnavailable`, `VaultRefused`.
+ * `adoption_not_confirmed`, `action_limited`, `VaultUnavailable`, `VaultRefused`.
  */
-export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): Promise<AgentRow> {
+export async function putAgent(
+  deps: CreateAgentDeps & { actionLimits: ActionLimits },
+  declared: DeclaredAgent,
+): Promise<AgentRow> {
   const registered = await findDeclaredAgent(deps.db, declared.externalId);
   if (registered !== undefined) return changeDeclared(deps.db, registered, declared);
   const platform = await requireDeclaredPlatform(deps.db, declared.platformExternalId);
@@ -38,7 +42,7 @@ export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): 
   const check = boundConnectionCheck(connectionId, declared.clusterId);
   const adopted = await adoptAgent(deps, platform, { ...declared, check });
   if (adopted !== undefined) return changeDeclared(deps.db, adopted, declared);
-  const agent = await createAgent(deps, {
+  const newAgent = {
     accountId: platform.account_id,
     connectionId,
     name: declared.name,
@@ -47,7 +51,10 @@ export async function putAgent(deps: CreateAgentDeps, declared: DeclaredAgent): 
     externalId: declared.externalId,
     objectName: declared.object.name,
     check,
-  });
+  };
+  const agent = await deps.actionLimits.within("create_agent", [connectionId, declared.object.name], () =>
+    createAgent(deps, newAgent),
+  );
   return changeDeclared(deps.db, agent, declared);
 }
 

@@ -4,6 +4,7 @@ import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { signingSecretContext, webhookSecretContext } from "../../events/secrets.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
+import type { ActionLimits } from "../../rates/action_limits.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { type Acceptance, checkAcceptances, replaceAcceptedPrincipals } from "../accepted_principals.ts";
 import { undeliveredContext } from "../api_keys/api_key.ts";
@@ -41,16 +42,16 @@ export type DeclaredPlatform = {
 };
 
 /** Dependencies of applying declared platforms. */
-export type DeclareDeps = RegisterDeps & VaultSyncDeps & { clock: Clock };
+export type DeclareDeps = RegisterDeps & VaultSyncDeps & { clock: Clock; actionLimits: ActionLimits };
 
 /**
  * Registers a declared platform the first time, and changes it later under the same rules as users' changes.
  * The call may be repeated at any time.
  *
  * Throws what {@link registerPlatform}, {@link changePlatform} and {@link checkAcceptances} throw, and
- * `namespace_not_bound`, `ceiling_exceeded`, `adoption_not_confirmed`. Throws `external_conflict` if the
- * platform was removed, or if the object was registered for a different account, surface, namespace, name
- * or platform.
+ * `namespace_not_bound`, `ceiling_exceeded`, `adoption_not_confirmed`, `action_limited`. Throws
+ * `external_conflict` if the platform was removed, or if the object was registered for a different account,
+ * surface, namespace, name or platform.
  */
 export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform): Promise<LivePlatform> {
   const { clusterId, object, acceptedPrincipals = [] } = declared;
@@ -85,11 +86,11 @@ async function putRegistration(
   const adopted = await findDeclaredPlatform(deps.db, declared.externalId);
   if (adopted !== undefined) return changeDeclared(deps, { accountId, check }, adopted, declared);
   try {
-    const { record } = await registerPlatform(deps, owner, {
-      ...declared,
-      callbackUrl: declared.callbackUrl ?? null,
-      check,
-    });
+    const platform = { ...declared, callbackUrl: declared.callbackUrl ?? null, check };
+    const named = [accountId, ...Object.values(place), declared.object.name];
+    const { record } = await deps.actionLimits.within("register_platform", named, () =>
+      registerPlatform(deps, owner, platform),
+    );
     return record;
   } catch (error) {
     if (!(error instanceof ApiError && error.code === "external_conflict")) throw error;

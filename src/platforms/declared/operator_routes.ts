@@ -4,6 +4,7 @@ import { claimLeadershipRoute } from "../../clusters/leader_epochs.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { requireCustodial } from "../../input/platform_fields.ts";
 import { type AgentAnswer, operatorCalls, type PlatformAnswer } from "../../operator_calls.ts";
+import type { ActionLimits } from "../../rates/action_limits.ts";
 import { type Route, route } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { readAcceptance } from "../accepted_principal_routes.ts";
@@ -60,6 +61,7 @@ function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
       "invalid_callback_url",
       "invalid_principal",
       "principal_limit",
+      "action_limited",
     ],
     async handle({ caller, params, body }) {
       requireOwnObject(caller, params.external_id);
@@ -102,16 +104,16 @@ function rotateCredentialsRoute(deps: DeclaredPlatformDeps): Route {
     ...operatorCalls.rotateCredentials,
     summary: "Replace a platform's API key",
     access: "operator",
-    errors: ["not_found", "namespace_not_bound"],
-    async handle({ caller, params, body }) {
+    errors: ["not_found", "namespace_not_bound", "action_limited"],
+    async handle({ caller, params, body: { grace_seconds: graceSeconds = 0, request } = {} }) {
       requireOwnObject(caller, params.external_id);
-      const { account_id, connection_id } = await requireDeclaredPlatform(deps.db, params.external_id);
-      await rotateKey(deps, {
-        accountId: account_id,
-        connectionId: connection_id,
-        graceSeconds: body?.grace_seconds ?? 0,
-        check: boundConnectionCheck(connection_id, caller.clusterId),
-      });
+      const platform = await requireDeclaredPlatform(deps.db, params.external_id);
+      const { account_id: accountId, connection_id: connectionId, rotation_request } = platform;
+      const check = boundConnectionCheck(connectionId, caller.clusterId);
+      const isNew = request !== undefined && request !== rotation_request;
+      await deps.actionLimits.within(isNew ? "requested_key" : "replace_key", [connectionId], () =>
+        rotateKey(deps, { accountId, connectionId, graceSeconds, request, check }),
+      );
       return {
         body: await showPlatformAnswer(deps, await requireDeclaredPlatform(deps.db, params.external_id)),
       };
@@ -142,11 +144,15 @@ function removePlatformRoute(deps: DeclaredPlatformDeps): Route {
 
 async function showPlatformAnswer(deps: DeclaredPlatformDeps, record: LivePlatform): Promise<PlatformAnswer> {
   const { platform_id, connection_id, api_key_prefix, default_allowed_scopes, callback_url } = record;
-  const credentials = await undeliveredCredentials(deps, record);
-  return { platform_id, connection_id, api_key_prefix, default_allowed_scopes, callback_url, credentials };
+  const { api_key_created_at, rotation_request } = record;
+  return {
+    ...{ platform_id, connection_id, api_key_prefix, default_allowed_scopes, callback_url, rotation_request },
+    api_key_issued_at: api_key_created_at.toISOString(),
+    credentials: await undeliveredCredentials(deps, record),
+  };
 }
 
-type AgentDeps = CreateAgentDeps & { secretBox: SecretBox; clock: Clock };
+type AgentDeps = CreateAgentDeps & { secretBox: SecretBox; clock: Clock; actionLimits: ActionLimits };
 
 function putAgentRoute(deps: AgentDeps): Route {
   return route({
@@ -160,6 +166,7 @@ function putAgentRoute(deps: AgentDeps): Route {
       "not_available",
       "adoption_not_confirmed",
       "external_conflict",
+      "action_limited",
       "vault_unavailable",
     ],
     async handle({ caller, params, body }) {

@@ -390,6 +390,14 @@ export const scenarios: Record<ErrorCode, Scenario> = {
       await strict.stop();
     }
   },
+  action_limited: async (api) => {
+    const path = `/internal/v1/platforms/c1.${randomUUID()}`;
+    await operate(api, "PUT", path, declared((await api.person()).email));
+    const rotate = () => operate(api, "POST", `${path}/credentials/rotate`, {});
+    await rotate();
+    await rotate();
+    return rotate();
+  },
   internal: async (api, scene) => {
     api.vault.failure = new Error("something nobody thought of");
     return agents(scene).finally(() => {

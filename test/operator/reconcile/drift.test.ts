@@ -6,7 +6,14 @@ import type { Reason } from "../../../src/operator/reconcile/ready_reasons.ts";
 import { aDelegation, anAgent, anApproval, aPlatform, aState, NOW, truth } from "../objects.ts";
 
 const platform = aPlatform({ status: { apiKeyPrefix: "dpz_1" } });
-const platformState = { platform_id: "p", connection_id: "c", api_key_prefix: "dpz_1", removed: false };
+const platformState = {
+  platform_id: "p",
+  connection_id: "c",
+  api_key_prefix: "dpz_1",
+  api_key_issued_at: NOW.toISOString(),
+  rotation_request: null,
+  removed: false,
+};
 const agent = anAgent();
 const agentState = { agent_id: "a".repeat(32), disabled: false };
 

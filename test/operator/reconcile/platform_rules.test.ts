@@ -23,7 +23,6 @@ const secret = (changes: Partial<Secret> = {}): Secret => ({
   labels: {},
   annotations: {
     "deputize.io/platform-uid": "uid-of-shop",
-    "deputize.io/issued-at": ago(3_600_000).toISOString(),
   },
   data: {
     api_key: "k",
@@ -37,7 +36,14 @@ const secret = (changes: Partial<Secret> = {}): Secret => ({
   version: "1",
   ...changes,
 });
-const state = { platform_id: "p", connection_id: "c", api_key_prefix: "dpz_1", removed: false };
+const state = {
+  platform_id: "p",
+  connection_id: "c",
+  api_key_prefix: "dpz_1",
+  api_key_issued_at: ago(3_600_000).toISOString(),
+  rotation_request: null,
+  removed: false,
+};
 
 /** Returns the input for a platform that is up to date, with these changes. */
 const input = (changes: Partial<PlatformInput> = {}): PlatformInput => ({
@@ -60,6 +66,11 @@ const withData = (changes: Record<string, string>) => ({
 const accepting = (scopes: string[], ceiling?: string[]) => ({
   object: aPlatform({ spec: { acceptedPrincipals: [{ humanID: "a".repeat(32), scopes }] } }),
   binding: { source: "deputize-tenants", account: { accountEmail: ACCOUNT, ...(ceiling && { ceiling }) } },
+});
+const marked = (annotations: Record<string, string>) =>
+  secret({ annotations: { ...secret().annotations, ...annotations } });
+const requesting = (text: string) => ({
+  object: aPlatform({ metadata: { annotations: { "deputize.io/rotate-key": text } } }),
 });
 const rotated = (every: string) => ({ object: aPlatform({ spec: { keyRotation: { every } } }) });
 
@@ -167,11 +178,24 @@ describe("the reconciler of a platform", () => {
     ["reports Active before the key is due for rotation", rotated("1h1s"), "Active"],
     ["registers again when the key is due for rotation", rotated("1h"), "register"],
     [
-      "registers again if the age of the key is unknown",
-      {
-        ...rotated("720h"),
-        secrets: { current: secret({ annotations: { "deputize.io/platform-uid": "uid-of-shop" } }) },
-      },
+      "reports Active if the Secret states that the key is older than it is",
+      { ...rotated("720h"), secrets: { current: marked({ "deputize.io/issued-at": "2001-01-01" }) } },
+      "Active",
+    ],
+    ["registers again for a request for a new key", requesting("now"), "register"],
+    [
+      "reports Active if the API knows the request, although the Secret does not",
+      { ...requesting("now"), state: { ...state, rotation_request: "now" } },
+      "Active",
+    ],
+    [
+      "reports Active if the Secret has the request, although the API does not",
+      { ...requesting("now"), secrets: { current: marked({ "deputize.io/rotate-key": "now" }) } },
+      "Active",
+    ],
+    [
+      "registers again for another request than the one that was carried out",
+      { ...requesting("now"), state: { ...state, rotation_request: "before" } },
       "register",
     ],
   ])("%s", (_, changes, expected) => {

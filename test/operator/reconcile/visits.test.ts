@@ -10,8 +10,9 @@ import { aDelegation, anAgent, anApproval, aPlatform, aState, NOW, truth } from 
 import { visitWorld } from "./visit_world.ts";
 
 const KEY = { api_key_prefix: "dpz_1", connection_id: "k1", platform_id: "p1" };
+const IN_API = { ...KEY, api_key_issued_at: "2026-06-01T11:00:00.000Z", rotation_request: null };
 const REGISTERED = {
-  ...KEY,
+  ...IN_API,
   default_allowed_scopes: ["data:read"],
   callback_url: null,
   credentials: null,
@@ -179,7 +180,7 @@ describe("a visit to a Platform", () => {
     version: "1",
   });
   const foreign = { "deputize.io/platform-uid": "other", "deputize.io/platform": "other" };
-  const registered = { platform: { ...KEY, removed: false } };
+  const registered = { platform: { ...IN_API, removed: false } };
   const current = { state: registered, answers: { putPlatform: { value: REGISTERED } } };
   const shop = (changes: Parameters<typeof aPlatform>[0] = {}): Platform =>
     aPlatform({ ...changes, status: { apiKeyPrefix: "dpz_1", ...changes.status } });
@@ -254,6 +255,11 @@ describe("a visit to a Platform", () => {
     ["adoption_not_confirmed", refused("adoption_not_confirmed"), { afterMs: 30_000 }],
     ["vault_unavailable", refused("vault_unavailable"), { retry: true }],
     ["external_conflict", refused("external_conflict"), {}],
+    [
+      "action_limited",
+      { kind: "refused", code: "action_limited", message: "because", retryAfterMs: 70_000 },
+      { afterMs: 70_000 },
+    ],
     ["Retry-After", { ...unavailable, retryAfterMs: 9_000 }, { retry: true, notBeforeMs: 9_000 }],
   ])("plans the next visit after the API answered %s", async (_, failure, expected) => {
     const found = visitWorld({ state: {}, answers: { putPlatform: { failure } } });

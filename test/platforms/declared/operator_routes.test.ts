@@ -18,6 +18,8 @@ describe("PUT /internal/v1/platforms/{external_id}", () => {
       platform_id: expect.any(String),
       connection_id: expect.any(String),
       api_key_prefix: credentials.api_key!.slice(0, 12),
+      api_key_issued_at: api.clock.now().toISOString(),
+      rotation_request: null,
       default_allowed_scopes: ["data:read", "data:share"],
       callback_url: "https://hooks.example.com/",
       credentials: {
@@ -140,6 +142,20 @@ describe("PUT /internal/v1/platforms/{external_id}", () => {
     expect(errorCode(await put(id, declaration(person)))).toBe("external_conflict");
   });
 
+  test("registers at most ten platforms of one name in ten minutes, and others of other names", async () => {
+    const person = await api.person({ organization_name: "Shops" });
+    const body = declaration(person, { object: { namespace: "default", name: "again" } });
+    const codes: unknown[] = [];
+    for (let count = 0; count < 11; count += 1) {
+      const id = newUid();
+      const answer = await put(id, body);
+      codes.push(answer.status === 200 ? "registered" : errorCode(answer));
+      await api.operator("DELETE", path(id));
+    }
+    expect(codes).toEqual([...Array(10).fill("registered"), "action_limited"]);
+    expect((await put(newUid(), declaration(person))).status).toBe(200);
+  });
+
   test("registers the platform for only one account when several accounts race for an object", async () => {
     const people = await Promise.all([api.person(), api.person(), api.person()]);
     const id = newUid();
@@ -159,6 +175,7 @@ describe("POST /internal/v1/platforms/{external_id}/credentials/rotate", () => {
     const fresh = rotated.body.credentials as Record<string, string>;
     expect(rotated.body).toEqual({
       ...answer.body,
+      api_key_issued_at: expect.any(String),
       api_key_prefix: fresh.api_key!.slice(0, 12),
       credentials: { ...credentials, api_key: fresh.api_key },
     });
@@ -175,6 +192,37 @@ describe("POST /internal/v1/platforms/{external_id}/credentials/rotate", () => {
     expect((await rotate(86_400)).status).toBe(200);
     expect((await list(answer, credentials.api_key)).status).toBe(200);
     expect(errorCode(await rotate(86_401))).toBe("invalid_request");
+  });
+
+  test("replaces a key without a request at most twice in ten minutes, and then asks to wait", async () => {
+    const { person, id } = await declared();
+    const rotate = () => api.operator("POST", `${path(id)}/credentials/rotate`);
+    const first = await rotate();
+    const second = await rotate();
+    const refused = await rotate();
+    expect([first.status, second.status, errorCode(refused)]).toEqual([200, 200, "action_limited"]);
+    const seconds = Number(refused.headers.get("retry-after"));
+    expect(seconds).toBeGreaterThan(500);
+    expect(seconds).toBeLessThanOrEqual(600);
+    expect((await put(id, declaration(person))).body.api_key_prefix).toBe(second.body.api_key_prefix);
+    const events = await api.events(String(second.body.connection_id));
+    expect(events.filter(({ event }) => event === "connection.key_rotated")).toHaveLength(2);
+  });
+
+  test("carries out each new request for a key, even if the limit for other replacements is reached", async () => {
+    const { id } = await declared();
+    const rotate = (request?: string) =>
+      api.operator("POST", `${path(id)}/credentials/rotate`, request === undefined ? {} : { request });
+    for (let count = 0; count < 3; count += 1) await rotate();
+    const first = await rotate("one");
+    expect(first.body).toMatchObject({ rotation_request: "one", credentials: {} });
+    expect(errorCode(await rotate("one"))).toBe("action_limited");
+    for (const request of ["two", "three", "four", "five"]) {
+      expect((await rotate(request)).body.rotation_request).toBe(request);
+    }
+    expect(errorCode(await rotate("six"))).toBe("action_limited");
+    const { body } = await api.operator("POST", "/internal/v1/state", { external_ids: [id] });
+    expect((body.platforms as Record<string, object>)[id]).toMatchObject({ rotation_request: "five" });
   });
 
   test("also gives the operator a key that was rotated in the console", async () => {
