@@ -1,76 +1,48 @@
 import { createHmac } from "node:crypto";
-import { readFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
-import { invalidScopes } from "../src/protocol/documents/scopes.ts";
-import { UserError } from "./errors.ts";
 import type { Rate } from "./rates.ts";
+import { type Fault, tlsFaults } from "./settings/faults.ts";
+import { type Environment, readSettings } from "./settings/read.ts";
+import * as type from "./settings/types.ts";
 import { findSoftHsm } from "./token/softhsm.ts";
 
-/** A setting is missing or invalid. The message names the setting, never its value. */
-export class ConfigError extends UserError {
-  override readonly name = "ConfigError";
-}
-
-const WHOLE = /^\d{1,9}$/;
-const wholeUpTo = (most: number) =>
-  z
-    .string()
-    .refine((text) => WHOLE.test(text) && Number(text) <= most, `must be a whole number from 0 to ${most}`)
-    .transform(Number);
-const port = wholeUpTo(65_535);
-const count = wholeUpTo(1_000_000);
-const path = z.string().min(1);
-const databaseUrl = z.string().regex(/^postgres(ql)?:\/\//, "must start with postgres://");
-const names = z
-  .string()
-  .transform((text) => text.split(",").map((item) => item.trim()))
-  .transform((items) => items.filter((item) => item !== ""));
+export { ConfigError } from "./settings/read.ts";
 
 /** All settings of the vault. */
 export const settingSchema = z.object({
-  KEYVAULT_DATA_DIR: path,
-  KEYVAULT_DATABASE_URL: databaseUrl,
-  KEYVAULT_MIGRATION_DATABASE_URL: databaseUrl.optional(),
-  KEYVAULT_PKCS11_MODULE: path.optional(),
-  KEYVAULT_PKCS11_PARAMETERS: z.string().min(1).optional(),
-  KEYVAULT_TOKEN_LABEL: z
-    .string()
-    .regex(
-      /^(?! )[\x20-\x7e]{1,32}(?<! )$/,
-      "must be 1 to 32 printable characters without a space at either end",
-    )
-    .default("deputize"),
-  KEYVAULT_TOKEN_DIR: path.optional(),
-  KEYVAULT_TOKEN_ENVIRONMENT: names.default([]),
-  KEYVAULT_PIN_FILE: path.optional(),
-  KEYVAULT_HOST: z.string().min(1).default("127.0.0.1"),
-  KEYVAULT_PORT: port.default(8443),
-  KEYVAULT_SERVER_NAMES: names.pipe(z.array(z.string()).min(1)).default(["localhost", "127.0.0.1"]),
-  KEYVAULT_TLS_CA_FILE: path.optional(),
-  KEYVAULT_TLS_CERT_FILE: path.optional(),
-  KEYVAULT_TLS_KEY_FILE: path.optional(),
-  KEYVAULT_TLS_REVOKED_FILE: path.optional(),
-  KEYVAULT_HEALTH_HOST: z.string().min(1).default("127.0.0.1"),
-  KEYVAULT_HEALTH_PORT: port.optional(),
-  KEYVAULT_RECOVERY_KEY_FILE: path.optional(),
-  KEYVAULT_AUDIT_HEADS_FILE: path.optional(),
-  KEYVAULT_AUDIT_HEADS_LOG_SECONDS: wholeUpTo(3_600)
-    .refine((seconds) => seconds > 0, "must be a whole number from 1 to 3600")
-    .default(60),
-  KEYVAULT_CEILING: names
-    .refine((list) => invalidScopes(list).length === 0, "holds a scope that is not valid")
-    .optional(),
-  KEYVAULT_EXTERNAL_SUBJECTS: z.enum(["0", "1"]).default("0"),
-  KEYVAULT_KEYS_PER_TENANT: count.default(10_000),
-  KEYVAULT_RATE_PER_KEY: count.default(250),
-  KEYVAULT_RATE_PER_TENANT: count.default(1_000),
-  KEYVAULT_CREATION_RATE_PER_TENANT: count.default(25),
-  KEYVAULT_CREATIONS_PER_DAY: wholeUpTo(100_000_000).default(100_000),
-  KEYVAULT_MAX_CONNECTIONS: count.default(1_000),
-  KEYVAULT_HANDSHAKE_RATE: count.default(200),
+  KEYVAULT_DATA_DIR: type.folder,
+  KEYVAULT_DATABASE_URL: type.databaseUrl,
+  KEYVAULT_MIGRATION_DATABASE_URL: type.databaseUrl.optional(),
+  KEYVAULT_PKCS11_MODULE: type.library.optional(),
+  KEYVAULT_PKCS11_PARAMETERS: type.line.optional(),
+  KEYVAULT_TOKEN_LABEL: type.label.default("deputize"),
+  KEYVAULT_TOKEN_DIR: type.folder.optional(),
+  KEYVAULT_TOKEN_ENVIRONMENT: type.variables.default([]),
+  KEYVAULT_PIN_FILE: type.file.optional(),
+  KEYVAULT_HOST: type.host.default("127.0.0.1"),
+  KEYVAULT_PORT: type.port.default(8443),
+  KEYVAULT_SERVER_NAMES: type.hosts.default(["localhost", "127.0.0.1"]),
+  KEYVAULT_TLS_CA_FILE: type.file.optional(),
+  KEYVAULT_TLS_CERT_FILE: type.file.optional(),
+  KEYVAULT_TLS_KEY_FILE: type.file.optional(),
+  KEYVAULT_TLS_REVOKED_FILE: type.file.optional(),
+  KEYVAULT_HEALTH_HOST: type.host.default("127.0.0.1"),
+  KEYVAULT_HEALTH_PORT: type.port.optional(),
+  KEYVAULT_RECOVERY_KEY_FILE: type.file.optional(),
+  KEYVAULT_AUDIT_HEADS_FILE: type.file.optional(),
+  KEYVAULT_AUDIT_HEADS_LOG_SECONDS: type.wholeNumber(1, 3_600).default(60),
+  KEYVAULT_CEILING: type.scopes.optional(),
+  KEYVAULT_EXTERNAL_SUBJECTS: type.flag,
+  KEYVAULT_KEYS_PER_TENANT: type.count.default(10_000),
+  KEYVAULT_RATE_PER_KEY: type.count.default(250),
+  KEYVAULT_RATE_PER_TENANT: type.count.default(1_000),
+  KEYVAULT_CREATION_RATE_PER_TENANT: type.count.default(25),
+  KEYVAULT_CREATIONS_PER_DAY: type.wholeNumber(0, 100_000_000).default(100_000),
+  KEYVAULT_MAX_CONNECTIONS: type.count.default(1_000),
+  KEYVAULT_HANDSHAKE_RATE: type.count.default(200),
   KEYVAULT_LOG_LEVEL: z.enum(["debug", "info", "warn", "error", "silent"]).default("info"),
-  KEYVAULT_EXIT_ON_STDIN_CLOSE: z.enum(["0", "1"]).default("0"),
+  KEYVAULT_EXIT_ON_STDIN_CLOSE: type.flag,
 });
 
 /**
@@ -146,26 +118,48 @@ export type Config = {
 /** Settings of the commands that issue and revoke certificates. */
 export type CertificateConfig = Pick<Config, "tlsDir" | "serverNames"> & { revokedFile: string };
 
-type Environment = Record<string, string | undefined>;
-
-/** Settings that contain a password. For each of them, a second setting may name a file with the value. */
-const URLS = ["KEYVAULT_DATABASE_URL", "KEYVAULT_MIGRATION_DATABASE_URL"] as const;
-
 /**
- * Reads the settings from the environment. For a name in {@link URLS}, `<name>_FILE` may name a file with the
- * URL. Throws `ConfigError` with the names of all missing or invalid settings.
+ * Reads the settings from the environment. `<name>_FILE` may name a file with the URL of a database. Throws
+ * one `ConfigError` with all faults: missing and wrong values, unreadable files, and misspelled names.
  */
 export function loadConfig(environment: Environment = process.env): Config {
-  const settings = parse(settingSchema, URLS.reduce(withFile, environment));
+  return readConfig(environment, () => []);
+}
+
+/** Like {@link loadConfig}, and also requires the TLS files of a server: an authority, and a pair. */
+export function loadServerConfig(environment: Environment = process.env): Config {
+  return readConfig(environment, (settings) => {
+    const file = (setting: TlsSetting, standard: string) => {
+      const { [setting]: given, KEYVAULT_DATA_DIR: dataDir = "" } = settings;
+      return { name: setting, path: resolve(given ?? join(dataDir, "tls", standard)) };
+    };
+    if (settings.KEYVAULT_DATA_DIR === undefined) return [];
+    return tlsFaults({
+      ca: file("KEYVAULT_TLS_CA_FILE", "ca.pem"),
+      cert: file("KEYVAULT_TLS_CERT_FILE", "server.pem"),
+      key: file("KEYVAULT_TLS_KEY_FILE", "server.key"),
+    });
+  });
+}
+
+/** Also a command that needs few settings reports misspelled names of the others. */
+const NAMES = Object.keys(settingSchema.shape);
+
+type Settings = z.infer<typeof settingSchema>;
+type TlsSetting = "KEYVAULT_TLS_CA_FILE" | "KEYVAULT_TLS_CERT_FILE" | "KEYVAULT_TLS_KEY_FILE";
+
+function readConfig(environment: Environment, check: (settings: Partial<Settings>) => Fault[]): Config {
+  const settings = readSettings(settingSchema, environment, {
+    names: NAMES,
+    check: (found) => [
+      ...(found.KEYVAULT_PKCS11_MODULE === undefined && findSoftHsm() === undefined ? [NO_MODULE] : []),
+      ...check(found),
+    ],
+  });
   const dataDir = resolve(settings.KEYVAULT_DATA_DIR);
   const inData = (given: string | undefined, ...name: string[]): string =>
     given === undefined ? join(dataDir, ...name) : resolve(given);
-  const module = settings.KEYVAULT_PKCS11_MODULE ?? findSoftHsm();
-  if (module === undefined) {
-    throw new ConfigError(
-      "No PKCS#11 module was found: install SoftHSM (Debian: softhsm2) or set KEYVAULT_PKCS11_MODULE",
-    );
-  }
+  const module = settings.KEYVAULT_PKCS11_MODULE ?? findSoftHsm() ?? "";
   return {
     dataDir,
     databaseUrl: settings.KEYVAULT_DATABASE_URL,
@@ -233,7 +227,7 @@ export function loadCertificateConfig(
     KEYVAULT_TLS_REVOKED_FILE: true,
   });
   const known = tlsDir === undefined ? environment : { ...environment, KEYVAULT_DATA_DIR: tlsDir };
-  const settings = parse(wanted, known);
+  const settings = readSettings(wanted, known, { names: NAMES });
   const folder = resolve(tlsDir ?? join(settings.KEYVAULT_DATA_DIR, "tls"));
   return {
     tlsDir: folder,
@@ -242,34 +236,10 @@ export function loadCertificateConfig(
   };
 }
 
-function parse<T>(schema: z.ZodType<T>, environment: Environment): T {
-  const parsed = schema.safeParse(environment);
-  if (parsed.success) return parsed.data;
-  const lines = parsed.error.issues.map(
-    (issue) => `  ${issue.path.join(".")}: ${describeIssue(issue, environment)}`,
-  );
-  throw new ConfigError(`These settings are missing or wrong:\n${lines.join("\n")}`);
-}
-
-function describeIssue(issue: z.core.$ZodIssue, environment: Environment): string {
-  const name = String(issue.path[0]);
-  if (environment[name] === undefined) {
-    return `is missing${name === "KEYVAULT_DATABASE_URL" ? ", and so is KEYVAULT_DATABASE_URL_FILE" : ""}`;
-  }
-  if (environment[name] === "" || issue.code === "too_small") return "is empty";
-  if (issue.code !== "invalid_value") return issue.message;
-  return `must be ${issue.values.join(", ").replace(/, ([^,]*)$/, " or $1")}`;
-}
-
-function withFile(environment: Environment, name: string): Environment {
-  const file = environment[`${name}_FILE`];
-  if (file === undefined || environment[name] !== undefined) return environment;
-  try {
-    return { ...environment, [name]: readFileSync(file, "utf8").trim() };
-  } catch {
-    throw new ConfigError(`${name}_FILE names a file that cannot be read`);
-  }
-}
+const NO_MODULE: Fault = {
+  name: "KEYVAULT_PKCS11_MODULE",
+  message: "is missing, and so is SoftHSM: install SoftHSM (Debian: softhsm2) or set the path of a module",
+};
 
 function pick(environment: Environment, wanted: readonly string[]): Record<string, string> {
   return Object.fromEntries(

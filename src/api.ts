@@ -131,7 +131,7 @@ export async function startApi({
   const vault = replaced.vault ?? (await openVault(config));
   const certificateFile = config.VAULT_CERT_FILE;
   showCertificateEnd(metrics, certificateFile);
-  const entries = CLUSTERS_FILE === undefined ? [] : await readClustersFile(CLUSTERS_FILE);
+  const entries = CLUSTERS_FILE === undefined ? [] : readClustersFile(CLUSTERS_FILE);
   const clusters = replaced.clusters ?? (await openClusters(entries, { clock }));
   const { mailer: ownMailer, mailbox } = createMailer(config, { log, clock });
   const mailer = replaced.mailer?.(ownMailer) ?? ownMailer;

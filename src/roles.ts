@@ -15,8 +15,10 @@ import type { EventsCommands } from "./events/command/events_command.ts";
 import type { HistoryCommands } from "./history/archive/history_command.ts";
 import { createHealth, showReadiness } from "./http/server/health.ts";
 import { startServer } from "./http/server/server.ts";
+
 import { type DatabaseUrls, directUrlOf } from "./input/database_url.ts";
 import { kafkaSettings } from "./input/event_settings.ts";
+import { exitStatus } from "./input/exit_status.ts";
 import { createLog, type Logger } from "./log.ts";
 import { createMetrics, type Metrics } from "./metrics.ts";
 
@@ -110,7 +112,7 @@ export async function runOperator(options: Record<string, string | undefined>): 
 
 /**
  * Migrates the database to this version's schema, and creates missing topics. Returns the exit status: 0 if
- * everything is up to date, 1 if a migration failed, or 2 if the database could not be reached or locked in
+ * everything is up to date, 1 if a migration failed, or 3 if the database could not be reached or locked in
  * time, so that a retry may succeed.
  */
 export async function runMigrate(): Promise<number> {
@@ -125,7 +127,7 @@ export async function runMigrate(): Promise<number> {
     if (error instanceof StartError) throw error;
     if (error instanceof MigrationPutOff) {
       log.error(error.message);
-      return 2;
+      return exitStatus.unavailable;
     }
     log.error({ err: error }, "not migrated: the failed migration was rolled back");
     return 1;
@@ -139,7 +141,7 @@ export async function runMigrate(): Promise<number> {
 
 /**
  * Compares the ledger with balances and history. Prints one JSON line for each difference, and one with the
- * totals. Returns the exit status: 0 without differences, 1 with differences, 2 if the comparison failed.
+ * totals. Returns the exit status: 0 without differences, 1 with differences, 3 if the comparison failed.
  */
 export async function runReconcile(): Promise<number> {
   const url = directUrlOf(readDatabaseConfig());
@@ -155,7 +157,7 @@ export async function runReconcile(): Promise<number> {
     return differences.length === 0 ? 0 : 1;
   } catch (error) {
     createLog("info", "reconcile").error({ err: error }, "the ledger could not be read");
-    return 2;
+    return exitStatus.unavailable;
   } finally {
     await database.destroy();
   }

@@ -11,14 +11,13 @@ import {
   readWorkerConfig,
 } from "../src/config.ts";
 import { kafkaSettings } from "../src/input/event_settings.ts";
+import { vaultFiles } from "./support/vault_files.ts";
 
 const environment = {
   DATABASE_URL: "postgres://localhost/none",
   SEALING_KEY: `${"A".repeat(43)}=`,
   VAULT_URL: "https://localhost",
-  VAULT_CA_FILE: "ca",
-  VAULT_CERT_FILE: "cert",
-  VAULT_KEY_FILE: "key",
+  ...(await vaultFiles()),
   DEVELOPMENT: "true",
 };
 
@@ -186,26 +185,35 @@ describe("a file with a secret", () => {
     const without = { ...more, [name]: "" };
     expect(read({ ...without, [`${name}_FILE`]: file })[name]).toBe(content);
     expect(() => read({ ...without, [`${name}_FILE`]: missing })).toThrow(
-      `${name}_FILE names a file that cannot`,
+      `${name}_FILE: names a file that cannot`,
     );
   });
 
   test.each([
-    ["one line break", " \n", " "],
-    ["one Windows line break", "\t\r\n", "\t"],
+    ["one line break", "a secret \n", "a secret "],
+    ["one Windows line break", "a secret \r\n", "a secret "],
     ["nothing", " a secret", " a secret"],
-  ])("loses %s at its end", async (_, end, kept) => {
+  ])("loses %s at its end", async (_, content, kept) => {
     const own = join(folder, "own");
-    await writeFile(own, value + end);
-    const { OPERATOR_TOKEN } = roles.operator({ OPERATOR_TOKEN_FILE: own });
-    expect(OPERATOR_TOKEN).toBe(value + kept);
+    await writeFile(own, content);
+    expect(roles.worker({ ...sasl, KAFKA_PASSWORD_FILE: own }).KAFKA_PASSWORD).toBe(kept);
   });
 
-  test("has no effect if the setting itself is set, and counts as absent if the file is empty", () => {
+  test("must not be set together with the setting itself", async () => {
+    await writeFile(file, "postgres://other");
     const own = { DATABASE_URL: "postgres://own" };
-    expect(roles.worker({ ...own, DATABASE_URL_FILE: missing }).DATABASE_URL).toBe("postgres://own");
+    expect(() => roles.worker({ ...own, DATABASE_URL_FILE: file })).toThrow(
+      "DATABASE_URL_FILE: is set, and so is DATABASE_URL: set only one of them",
+    );
     expect(roles.worker({ ...own, DATABASE_URL_FILE: "" }).DATABASE_URL).toBe("postgres://own");
     expect(() => roles.worker({ DATABASE_URL: "", DATABASE_URL_FILE: "" })).toThrow(/DATABASE_URL: /);
+  });
+
+  test("must not be empty", async () => {
+    await writeFile(file, "\n");
+    expect(() => roles.worker({ DATABASE_URL: "", DATABASE_URL_FILE: file })).toThrow(
+      /DATABASE_URL_FILE: names an empty file$/,
+    );
   });
 });
 

@@ -239,13 +239,13 @@ test("deputize api exits with status 78 if a setting turns out wrong after its l
     ...{ VAULT_KEY_FILE: keyFile, LOG_LEVEL: "silent", TRUSTED_PROXIES: "10.0.0.0/64" },
   });
   expect(await role.exit).toBe(WRONG_SETTING);
-  expect(role.errors()).toContain("TRUSTED_PROXIES: 10.0.0.0/64 is not an address");
+  expect(role.errors()).toContain("TRUSTED_PROXIES: must be addresses and networks");
   await rm(folder, { recursive: true });
 });
 
-test("deputize migrate waits MIGRATE_WAIT_SECONDS for the database, and then exits with status 2", async () => {
+test("deputize migrate waits MIGRATE_WAIT_SECONDS for the database, and then exits with status 3", async () => {
   const settings = { DATABASE_URL: "postgres://127.0.0.1:1/none", MIGRATE_WAIT_SECONDS: "1" };
   const role = startRole("migrate", settings);
-  expect(await role.exit).toBe(2);
+  expect(await role.exit).toBe(3);
   expect(role.log.at(-1)?.msg).toContain("The database did not answer in 1 s: ");
 });

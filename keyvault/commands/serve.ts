@@ -1,6 +1,6 @@
 import { Command } from "commander";
 import { systemClock } from "../clock.ts";
-import { type Config, loadConfig } from "../config.ts";
+import { type Config, loadServerConfig } from "../config.ts";
 import { warnOfExposure } from "../hardening.ts";
 import { createLog, type Logger } from "../log.ts";
 import { columnsOf, foldLines } from "./display.ts";
@@ -16,7 +16,7 @@ export function serveCommand(): Command {
     .description(ABOUT)
     .addHelpText("after", settingsHelp)
     .action(async () => {
-      const config = loadConfig();
+      const config = loadServerConfig();
       await run(config, createLog(config.logLevel));
     });
 }

@@ -11,8 +11,8 @@ import {
   StartError,
   settingSchemas,
   type WorkerConfig,
-  withFiles,
 } from "../config.ts";
+import { withFiles } from "../input/settings/read.ts";
 
 /** The roles whose surroundings can be checked. */
 export const doctorRoles = ["api", "worker", "operator", "migrate"] as const;
@@ -88,25 +88,15 @@ export function settingFaults(role: DoctorRole, environment: Environment): strin
 
 /** Reads each setting of the roles separately, so that one wrong setting prevents few checks. */
 export function readSettings(roles: readonly DoctorRole[], environment: Environment): ReadSettings {
+  const { values: texts, faults } = withFiles(environment);
+  const wrong = new Set(faults.map(({ name }) => name.replace(/_FILE$/, "")));
   const values: Record<string, unknown> = {};
-  const wrong = new Set<string>();
   const shapes = roles.flatMap((role) => [settingSchemas[role]].flat().map(({ shape }) => shape));
   for (const [name, schema] of shapes.flatMap((shape) => Object.entries(shape))) {
-    const text = textOf(name, environment);
-    const result = text === WRONG ? undefined : (schema as ZodType).safeParse(text);
-    if (result?.success) values[name] = result.data;
-    else if (text !== undefined) wrong.add(name);
+    if (wrong.has(name)) continue;
+    const result = (schema as ZodType).safeParse(texts[name]);
+    if (result.success) values[name] = result.data;
+    else if (texts[name] !== undefined) wrong.add(name);
   }
   return { values: values as Settings, wrong };
-}
-
-const WRONG = Symbol("a file that cannot be read");
-
-function textOf(name: string, environment: Environment): string | typeof WRONG | undefined {
-  const file = `${name}_FILE`;
-  try {
-    return withFiles({ [name]: environment[name], [file]: environment[file] })[name] || undefined;
-  } catch {
-    return WRONG;
-  }
 }

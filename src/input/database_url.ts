@@ -43,14 +43,17 @@ export function readDatabaseUrl(text: string): DatabaseAddress {
 }
 
 /** A setting that contains the URL of a database. */
-export const databaseUrl = z.string().superRefine((text, context) => {
-  try {
-    readDatabaseUrl(text);
-  } catch (error) {
-    if (!(error instanceof DatabaseUrlError)) throw error;
-    context.addIssue({ code: "custom", message: error.message });
-  }
-});
+export const databaseUrl = z
+  .string()
+  .meta({ kind: "database" })
+  .superRefine((text, context) => {
+    try {
+      readDatabaseUrl(text);
+    } catch (error) {
+      if (!(error instanceof DatabaseUrlError)) throw error;
+      context.addIssue({ code: "custom", message: error.message });
+    }
+  });
 
 /**
  * Settings of the database. Connections to `DATABASE_URL` may share server connections through a pooler. Work

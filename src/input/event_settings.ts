@@ -1,5 +1,7 @@
-import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { z } from "zod";
+import { pemFaults } from "./settings/files.ts";
+import type { Fault } from "./settings/start_error.ts";
+import { line, wholeNumber } from "./settings/types.ts";
 
 /** How to connect to Kafka, and the names of the topics. Secrets and certificates are contents, not files. */
 export type KafkaSettings = {
@@ -25,6 +27,7 @@ const hasPort = (text: string) => {
 
 const brokers = z
   .string()
+  .meta({ kind: "brokers" })
   .transform((text) => text.split(",").map((item) => item.trim()))
   .pipe(
     z
@@ -36,6 +39,7 @@ const brokers = z
       )
       .min(1),
   );
+const pem = z.string().meta({ kind: "pem" });
 const mechanisms = {
   PLAIN: "plain",
   "SCRAM-SHA-256": "scram-sha-256",
@@ -50,19 +54,20 @@ export const eventFields = {
   /** Prefix of all topic and consumer group names. */
   KAFKA_PREFIX: z
     .string()
+    .meta({ kind: "prefix" })
     .regex(/^[A-Za-z0-9._-]{0,100}$/, "must be at most 100 letters, digits, dots, dashes and underscores")
     .default(""),
   /** Number of partitions of topics that `deputize migrate` creates. */
-  KAFKA_PARTITIONS: z.coerce.number().int().min(1).max(1000).default(12),
-  KAFKA_REPLICATION: z.coerce.number().int().min(1).max(9).default(3),
+  KAFKA_PARTITIONS: wholeNumber(1, 1000).default(12),
+  KAFKA_REPLICATION: wholeNumber(1, 9).default(3),
   KAFKA_TLS: z.enum(["true", "false"]).default("false"),
   /** PEM texts: the CA of the brokers' certificates, and the client's own certificate with its key. */
-  KAFKA_CA: z.string().optional(),
-  KAFKA_CERT: z.string().optional(),
-  KAFKA_KEY: z.string().optional(),
+  KAFKA_CA: pem.optional(),
+  KAFKA_CERT: pem.optional(),
+  KAFKA_KEY: pem.optional(),
   KAFKA_SASL_MECHANISM: z.enum(["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]).optional(),
-  KAFKA_USERNAME: z.string().min(1).optional(),
-  KAFKA_PASSWORD: z.string().min(1).optional(),
+  KAFKA_USERNAME: line.optional(),
+  KAFKA_PASSWORD: line.optional(),
 };
 
 /** The event settings that can also be read from a file. */
@@ -70,79 +75,51 @@ export const EVENT_SECRETS = ["KAFKA_CA", "KAFKA_CERT", "KAFKA_KEY", "KAFKA_PASS
 
 type EventConfig = z.infer<z.ZodObject<typeof eventFields>>;
 
-type Fault = [name: keyof EventConfig, message: string];
-
-/** Reports settings that do not fit together. Each fault names the setting that is needed. */
-export function checkEventSettings(
-  config: EventConfig,
-  report: { addIssue(issue: { code: "custom"; path: string[]; message: string }): void },
-): void {
-  for (const [name, message] of [
+/** Returns faults of settings that do not fit together. Each fault names the setting that is needed. */
+export function eventFaults(config: Partial<EventConfig>): Fault[] {
+  const { KAFKA_CA, KAFKA_CERT, KAFKA_KEY } = config;
+  return [
     ...wayFaults(config),
     ...saslFaults(config),
     ...tlsFaults(config),
-    ...pemFaults(config),
-  ]) {
-    report.addIssue({ code: "custom", path: [name], message });
-  }
+    ...pemFaults({
+      ca: { name: "KAFKA_CA", text: KAFKA_CA },
+      cert: { name: "KAFKA_CERT", text: KAFKA_CERT },
+      key: { name: "KAFKA_KEY", text: KAFKA_KEY },
+    }),
+  ];
 }
 
-function wayFaults({ EVENTS, KAFKA_BROKERS }: EventConfig): Fault[] {
+function wayFaults({ EVENTS, KAFKA_BROKERS }: Partial<EventConfig>): Fault[] {
   if (EVENTS === "kafka" && KAFKA_BROKERS === undefined) {
-    return [["KAFKA_BROKERS", "is required with EVENTS=kafka"]];
+    return [{ name: "KAFKA_BROKERS", message: "is required with EVENTS=kafka" }];
   }
   if (EVENTS === "embedded" && KAFKA_BROKERS !== undefined) {
-    return [["KAFKA_BROKERS", "needs EVENTS=kafka"]];
+    return [{ name: "KAFKA_BROKERS", message: "needs EVENTS=kafka" }];
   }
   return [];
 }
 
 const SASL = ["KAFKA_SASL_MECHANISM", "KAFKA_USERNAME", "KAFKA_PASSWORD"] as const;
 
-function saslFaults(config: EventConfig): Fault[] {
+function saslFaults(config: Partial<EventConfig>): Fault[] {
   const missing = SASL.filter((name) => config[name] === undefined);
   if (missing.length === SASL.length) return [];
   const given = SASL.filter((name) => config[name] !== undefined).join(" and ");
-  return missing.map((name) => [name, `is required with ${given}`]);
+  return missing.map((name) => ({ name, message: `is required with ${given}` }));
 }
 
-function tlsFaults(config: EventConfig): Fault[] {
+function tlsFaults(config: Partial<EventConfig>): Fault[] {
   const { KAFKA_TLS, KAFKA_CERT, KAFKA_KEY } = config;
   const files = ["KAFKA_CA", "KAFKA_CERT", "KAFKA_KEY"] as const;
   const faults = files
     .filter((name) => config[name] !== undefined && KAFKA_TLS === "false")
-    .map((name): Fault => [name, "needs KAFKA_TLS=true"]);
+    .map((name): Fault => ({ name, message: "needs KAFKA_TLS=true" }));
   if (KAFKA_CERT !== undefined && KAFKA_KEY === undefined) {
-    faults.push(["KAFKA_KEY", "is required with KAFKA_CERT"]);
+    faults.push({ name: "KAFKA_KEY", message: "is required with KAFKA_CERT" });
   }
   if (KAFKA_KEY !== undefined && KAFKA_CERT === undefined) {
-    faults.push(["KAFKA_CERT", "is required with KAFKA_KEY"]);
-  }
-  return faults;
-}
-
-/** Checks the PEM texts. Node itself accepts any text as a CA, and shows OpenSSL's errors for the others. */
-function pemFaults({ KAFKA_CA, KAFKA_CERT, KAFKA_KEY }: EventConfig): Fault[] {
-  const faults: Fault[] = [];
-  const read = <T>(
-    name: keyof EventConfig,
-    text: string | undefined,
-    what: string,
-    parse: (pem: string) => T,
-  ) => {
-    try {
-      return text === undefined ? undefined : parse(text);
-    } catch {
-      faults.push([name, `is not ${what} in PEM`]);
-      return undefined;
-    }
-  };
-  const toCertificate = (pem: string) => new X509Certificate(pem);
-  read("KAFKA_CA", KAFKA_CA, "a certificate", toCertificate);
-  const certificate = read("KAFKA_CERT", KAFKA_CERT, "a certificate", toCertificate);
-  const key = read<KeyObject>("KAFKA_KEY", KAFKA_KEY, "a private key without a passphrase", createPrivateKey);
-  if (certificate !== undefined && key !== undefined && !certificate.checkPrivateKey(key)) {
-    faults.push(["KAFKA_KEY", "is not the key of KAFKA_CERT"]);
+    faults.push({ name: "KAFKA_CERT", message: "is required with KAFKA_KEY" });
   }
   return faults;
 }

@@ -1,18 +1,16 @@
 import { readFileSync } from "node:fs";
-import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { processPart } from "../../src/dev/process/part.ts";
 import { freePort } from "../../src/dev/process/ports.ts";
 import { untilAnswers } from "../../src/dev/stack_parts.ts";
+import { vaultFiles } from "../support/vault_files.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 
 /** Returns the environment for an API process on free ports, without a vault. */
-export async function apiEnvironment(folder: string, databaseUrl: string, sealingKey: Buffer) {
+export async function apiEnvironment(databaseUrl: string, sealingKey: Buffer) {
   const [port, health] = [await freePort(), await freePort()];
-  const none = join(folder, "none.pem");
-  await writeFile(none, "");
   return {
     DATABASE_URL: databaseUrl,
     SEALING_KEY: sealingKey.toString("base64"),
@@ -21,9 +19,7 @@ export async function apiEnvironment(folder: string, databaseUrl: string, sealin
     BASE_URL: `http://127.0.0.1:${port}`,
     HEALTH_PORT: String(health),
     VAULT_URL: "https://127.0.0.1:1",
-    VAULT_CA_FILE: none,
-    VAULT_CERT_FILE: none,
-    VAULT_KEY_FILE: none,
+    ...(await vaultFiles()),
   };
 }
 
@@ -34,7 +30,7 @@ export async function startApiProcess(
   sealingKey: Buffer,
   more: Record<string, string> = {},
 ) {
-  const env = { ...(await apiEnvironment(folder, databaseUrl, sealingKey)), ...more };
+  const env = { ...(await apiEnvironment(databaseUrl, sealingKey)), ...more };
   const part = processPart({
     name: "api",
     title: "API",

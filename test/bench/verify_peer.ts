@@ -33,7 +33,7 @@ await withBenchDatabase({}, async ({ db, pool, url, folder }) => {
   const verifiers = await createVerifiers(db);
   const api = await startApiProcess(folder, url, verifiers.sealingKey);
   try {
-    const env = await apiEnvironment(folder, url, verifiers.sealingKey);
+    const env = await apiEnvironment(url, verifiers.sealingKey);
     const given = { API_NODE_OPTIONS: nodeOptionsOf(api.pid) };
     const peer = await startPeer(command, { ...env, ...given }, folder);
     const servers = { ours: api.port, peer: Number(env.PORT) };

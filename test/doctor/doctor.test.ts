@@ -107,6 +107,7 @@ describe("deputize doctor", () => {
       expect.stringMatching(/^LOG_LEVEL: /),
       expect.stringMatching(/^BASE_URL: /),
       expect.stringMatching(/^CONNECTIONS: /),
+      ...["CA", "CERT", "KEY"].map((name) => `VAULT_${name}_FILE: names a file that cannot be read`),
     ]);
     expect(status).toBe(1);
     expect(count).toBe(checks.filter((each: { status: string }) => each.status === "failed").length);

@@ -8,10 +8,12 @@ import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 import { until } from "../support/process.ts";
 import { killRoles, type RoleProcess, startRole } from "../support/role_process.ts";
 import { startTcpProxy, type TcpProxy } from "../support/surroundings/tcp_proxy.ts";
+import { type VaultFiles, vaultFiles } from "../support/vault_files.ts";
 
 const next = (n: number) => ({ name: `900${n}_next`, sql: `create table next_${n} (id int)` });
 let database: TestDatabase;
 let folder: string;
+let files: VaultFiles;
 let proxy: TcpProxy | undefined;
 const roles: RoleProcess[] = [];
 
@@ -19,8 +21,8 @@ beforeEach(async () => {
   database = await testDatabase();
   folder = await mkdtemp("/var/tmp/deputize-roles-");
   await chmod(folder, 0o755);
-  // The vault is unavailable in these tests. The processes only need its certificate files to exist.
-  for (const name of ["ca", "cert", "key"]) await writeFile(join(folder, name), "none\n");
+  // The vault is unavailable in these tests. The processes only need certificate files.
+  files = await vaultFiles();
 });
 
 afterEach(async () => {
@@ -40,9 +42,7 @@ function environment(url = database.url): Record<string, string> {
     OPERATOR_PORT: "0",
     BASE_URL: "http://127.0.0.1",
     VAULT_URL: "https://127.0.0.1:1",
-    VAULT_CA_FILE: join(folder, "ca"),
-    VAULT_CERT_FILE: join(folder, "cert"),
-    VAULT_KEY_FILE: join(folder, "key"),
+    ...files,
   };
 }
 

@@ -1,7 +1,4 @@
 import { hash, randomBytes } from "node:crypto";
-import { mkdtemp, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Api, startApi as startProductionApi } from "../../src/api.ts";
@@ -14,6 +11,7 @@ import { leaderOf, OPERATOR_TOKEN, runningApi } from "../support/api.ts";
 import { createClient, type HttpClient } from "../support/http.ts";
 import { errorCode } from "../support/platform_world.ts";
 import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
+import { vaultFiles } from "../support/vault_files.ts";
 import { declaredRoutes } from "./walk/documented.ts";
 
 const UNKNOWN = "01980f3e-6b1c-7d52-9a3e-5c1f7e20b846";
@@ -139,8 +137,6 @@ describe("the running API", () => {
   afterAll(() => database.drop());
 
   async function run(settings: Record<string, string>): Promise<Api> {
-    const none = join(await mkdtemp(join(tmpdir(), "deputize-")), "none.pem");
-    await writeFile(none, "");
     const config = readApiConfig({
       DATABASE_URL: database.url,
       SEALING_KEY: randomBytes(32).toString("base64"),
@@ -149,9 +145,7 @@ describe("the running API", () => {
       PORT: "0",
       OPERATOR_PORT: "0",
       VAULT_URL: "https://127.0.0.1:1",
-      VAULT_CA_FILE: none,
-      VAULT_CERT_FILE: none,
-      VAULT_KEY_FILE: none,
+      ...(await vaultFiles()),
       ...settings,
     });
     const log = pino({ level: "silent" });
@@ -216,16 +210,14 @@ describe("the running API", () => {
     await running.stop();
   });
 
-  test("uses port 8081 for the operator by default", () => {
+  test("uses port 8081 for the operator by default", async () => {
     const environment = {
       DATABASE_URL: "postgres://localhost/none",
       SEALING_KEY: `${"A".repeat(43)}=`,
       BASE_URL: "http://localhost",
       DEVELOPMENT: "true",
       VAULT_URL: "https://localhost",
-      VAULT_CA_FILE: "ca",
-      VAULT_CERT_FILE: "cert",
-      VAULT_KEY_FILE: "key",
+      ...(await vaultFiles()),
     };
     expect(readApiConfig(environment)).toMatchObject({ OPERATOR_HOST: "127.0.0.1", OPERATOR_PORT: 8081 });
   });

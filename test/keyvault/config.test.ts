@@ -6,6 +6,9 @@ import { type Config, ConfigError, loadCertificateConfig, loadConfig } from "../
 
 const good = { KEYVAULT_DATA_DIR: "/var/lib/keyvault", KEYVAULT_DATABASE_URL: "postgres://u:secret@h/d" };
 
+/** A file that exists. Nothing loads it. */
+const MODULE = process.execPath;
+
 test("loadConfig names every setting that is missing or invalid, but never its value", () => {
   const failure = (environment: Record<string, string>) => {
     try {
@@ -59,7 +62,7 @@ test("loadConfig accepts only 0 and 1 for switches, and only Postgres URLs for d
 
 test("loadConfig accepts a token label of up to 32 characters, including inner spaces", () => {
   const label = (text: string) =>
-    loadConfig({ ...good, KEYVAULT_PKCS11_MODULE: "/m.so", KEYVAULT_TOKEN_LABEL: text }).token.label;
+    loadConfig({ ...good, KEYVAULT_PKCS11_MODULE: MODULE, KEYVAULT_TOKEN_LABEL: text }).token.label;
   for (const text of ["a", "NSS Certificate DB", "x".repeat(32)]) expect(label(text)).toBe(text);
   for (const text of ["", " ", " a", "a ", "x".repeat(33), "a\tb", "grün"]) {
     expect(() => label(text), text).toThrow(/KEYVAULT_TOKEN_LABEL/);
@@ -79,7 +82,7 @@ test("loadConfig reads the database URL from a file if a setting names that file
     loadConfig({ ...rest, KEYVAULT_DATABASE_URL_FILE: file }).databaseUrl,
   );
   expect(() => loadConfig({ ...good, KEYVAULT_MIGRATION_DATABASE_URL_FILE: `${file}.none` })).toThrow(
-    "KEYVAULT_MIGRATION_DATABASE_URL_FILE names a file that cannot be read",
+    "KEYVAULT_MIGRATION_DATABASE_URL_FILE: names a file that cannot be read",
   );
   await rm(dir, { recursive: true });
 });
@@ -87,7 +90,7 @@ test("loadConfig reads the database URL from a file if a setting names that file
 test("loadConfig passes only the named environment variables to a vendor's module", () => {
   const config = loadConfig({
     ...good,
-    KEYVAULT_PKCS11_MODULE: "/opt/vendor/libhsm.so",
+    KEYVAULT_PKCS11_MODULE: MODULE,
     KEYVAULT_TOKEN_ENVIRONMENT: "HSM_CONF, HSM_NONE",
     HSM_CONF: "/etc/hsm",
     HSM_OTHER: "x",
@@ -97,12 +100,12 @@ test("loadConfig passes only the named environment variables to a vendor's modul
 });
 
 test("loadConfig uses the documented default for every missing setting", () => {
-  expect(loadConfig({ ...good, KEYVAULT_PKCS11_MODULE: "/m.so" })).toEqual({
+  expect(loadConfig({ ...good, KEYVAULT_PKCS11_MODULE: MODULE })).toEqual({
     dataDir: "/var/lib/keyvault",
     databaseUrl: good.KEYVAULT_DATABASE_URL,
     migrationDatabaseUrl: good.KEYVAULT_DATABASE_URL,
     token: {
-      module: "/m.so",
+      module: MODULE,
       parameters: undefined,
       label: "deputize",
       pinFile: "/var/lib/keyvault/pin",
@@ -145,7 +148,7 @@ test("loadConfig uses every given setting, and resolves paths against the workin
     KEYVAULT_DATA_DIR: "data",
     KEYVAULT_DATABASE_URL: "postgresql://run@h/d",
     KEYVAULT_MIGRATION_DATABASE_URL: "postgres://own@h/d",
-    KEYVAULT_PKCS11_MODULE: "/m.so",
+    KEYVAULT_PKCS11_MODULE: MODULE,
     KEYVAULT_PKCS11_PARAMETERS: "configdir='/nss'",
     KEYVAULT_TOKEN_DIR: "token-dir",
     KEYVAULT_PIN_FILE: "pin-file",
@@ -211,9 +214,10 @@ test("loadConfig rejects a ceiling with an invalid scope", () => {
   expect(loadConfig({ ...good, KEYVAULT_CEILING: "" }).delegations.ceiling).toEqual([]);
 });
 
-test("loadConfig prefers a URL in a setting to a URL in a file", () => {
-  const both = { ...good, KEYVAULT_DATABASE_URL_FILE: "/none" };
-  expect(loadConfig(both).databaseUrl).toBe(good.KEYVAULT_DATABASE_URL);
+test("loadConfig refuses a URL in a setting together with a URL in a file", () => {
+  expect(() => loadConfig({ ...good, KEYVAULT_DATABASE_URL_FILE: "/none" })).toThrow(
+    "KEYVAULT_DATABASE_URL_FILE: is set, and so is KEYVAULT_DATABASE_URL: set only one of them",
+  );
 });
 
 test("loadCertificateConfig uses the given folder or the data folder, and the configured revocation list", () => {

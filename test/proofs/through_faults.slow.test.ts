@@ -1,5 +1,5 @@
 import { randomInt, randomUUID } from "node:crypto";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,6 +14,7 @@ import { type FragilePostgres, startFragilePostgres } from "../events/support/po
 import { killHard } from "../support/process.ts";
 import { createProofWorld, type ProofWorld } from "../support/proof_world.ts";
 import { type RoleProcess, startRole } from "../support/role_process.ts";
+import { vaultFiles } from "../support/vault_files.ts";
 
 /** Number of proofs. Meanwhile, Postgres crashes six times, and two APIs are each killed three times. */
 const DECISIONS = Number(process.env.FAULT_DECISIONS ?? 2_400);
@@ -61,8 +62,6 @@ afterAll(async () => {
 
 async function environment(sealingKey: Buffer): Promise<Record<string, string>> {
   const port = await freePort();
-  const none = join(folder, "none.pem");
-  await writeFile(none, "");
   return {
     PATH: process.env.PATH ?? "",
     DATABASE_URL: postgres.url,
@@ -71,9 +70,7 @@ async function environment(sealingKey: Buffer): Promise<Record<string, string>> 
     PORT: String(port),
     BASE_URL: `http://127.0.0.1:${port}`,
     VAULT_URL: "https://127.0.0.1:1",
-    VAULT_CA_FILE: none,
-    VAULT_CERT_FILE: none,
-    VAULT_KEY_FILE: none,
+    ...(await vaultFiles()),
   };
 }
 

@@ -22,6 +22,7 @@ import { createFakeCluster, type FakeCluster } from "./fake_cluster.ts";
 import { createFakeVault, type FakeVault } from "./fake_vault.ts";
 import { createClient, type HttpAnswer, type HttpClient } from "./http.ts";
 import { migratedDatabase } from "./postgres.ts";
+import { vaultFiles } from "./vault_files.ts";
 
 /** Token with which the operator authenticates to the test API. The fake clusters accept it. */
 export const OPERATOR_TOKEN = "operator-token-of-the-tests-32-characters";
@@ -110,7 +111,7 @@ export type Person = { client: HttpClient; accountId: string; humanId: string; e
 export type OperatorOptions = { cluster?: string; epoch?: number; token?: string };
 
 /** Settings of the tests. Limits are so high that only the tests of a limit reach it. */
-function settingsOf(databaseUrl: string, sealingKey: Buffer): ApiConfig {
+async function settingsOf(databaseUrl: string, sealingKey: Buffer): Promise<ApiConfig> {
   const many = "100000";
   return readApiConfig({
     DATABASE_URL: databaseUrl,
@@ -122,9 +123,7 @@ function settingsOf(databaseUrl: string, sealingKey: Buffer): ApiConfig {
     DEVELOPMENT: "true",
     WEBHOOK_ALLOWED_CIDRS: "127.0.0.0/8",
     VAULT_URL: "https://127.0.0.1:1",
-    VAULT_CA_FILE: "none",
-    VAULT_CERT_FILE: "none",
-    VAULT_KEY_FILE: "none",
+    ...(await vaultFiles()),
     SERVICE_ADMINISTRATORS: ADMINISTRATORS.join(","),
     SEND_CODE_PER_IP: many,
     SEND_CODE_PER_ADDRESS: many,
@@ -152,7 +151,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   const lines: string[] = [];
   const log = pino({ level: "debug" }, memory(lines));
   const metrics = createMetrics();
-  const config = { ...settingsOf(databaseUrl, sealingKey), ...options.config };
+  const config = { ...(await settingsOf(databaseUrl, sealingKey)), ...options.config };
   let db!: Database;
   let pools!: ApiPools;
   let mailbox!: Mailbox;

@@ -1,8 +1,10 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
+import { StartError } from "../../config.ts";
 import { type Database, openDatabase } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { isUuid, newId } from "../../ids.ts";
+import { exitStatus } from "../../input/exit_status.ts";
 import { pageQuery } from "../../input/pagination.ts";
 import { oneLine } from "../../input/schemas.ts";
 import { emailAddress } from "../email.ts";
@@ -119,7 +121,7 @@ export type CreditsCommands = {
 
 /**
  * Creates commands that print their result, or a failure as one line on the error stream. Each returns an
- * exit status: 0 for success, 1 for a refusal, 2 if the database could not be used. After status 2, a grant
+ * exit status: 0 for success, 1 for a refusal, 3 if the database could not be used. After status 3, a grant
  * may have been made. The error line contains the reference with which it can be repeated safely.
  */
 export function createCreditsCommands(deps: CreditsCommandsDeps): CreditsCommands {
@@ -146,10 +148,11 @@ async function run(
     out.write(asJson ? `${JSON.stringify(json)}\n` : `${lines.join("\n")}\n`);
     return 0;
   } catch (error) {
+    if (error instanceof StartError) throw error;
     const refused = isCreditsError(error);
     const complaint = refused ? error.message : `the database could not be used (${reasonOf(error)})${hint}`;
     err.write(`deputize credits: ${complaint}\n`);
-    return refused ? 1 : 2;
+    return refused ? exitStatus.failed : exitStatus.unavailable;
   } finally {
     await db.destroy();
   }

@@ -1,8 +1,10 @@
 import type { Clock } from "../../clock.ts";
+import { StartError } from "../../config.ts";
 import { type Database, openDatabase } from "../../db/database.ts";
 import { requireSessions } from "../../db/poolers.ts";
 import { ApiError } from "../../errors.ts";
 import type { KafkaSettings } from "../../input/event_settings.ts";
+import { exitStatus } from "../../input/exit_status.ts";
 import type { Reader } from "../published.ts";
 import { type ListOptions, listLetters, showLetters } from "./list_dead_letters.ts";
 import type { ReplayRangeOptions } from "./range.ts";
@@ -37,7 +39,7 @@ export type EventsCommands = {
 
 /**
  * Creates the commands. Each returns its exit status: 0 for success, 1 if the command was refused and changed
- * nothing, 2 if the database could not be used, 3 if Kafka could not be queried. An interrupted command
+ * nothing, 3 if the database or Kafka could not be used. An interrupted command
  * continues when it runs again.
  */
 export function createEventsCommands(deps: EventsCommandsDeps): EventsCommands {
@@ -63,11 +65,12 @@ async function run(
     out.write(asJson ? `${printableJson(json)}\n` : `${lines.join("\n")}\n`);
     return status;
   } catch (error) {
+    if (error instanceof StartError) throw error;
     const refused = error instanceof EventsError || error instanceof ApiError;
     const said = refused || error instanceof UnfinishedError;
     const complaint = said ? error.message : `the database could not be used (${reasonOf(error)})`;
     err.write(`deputize events: ${printable(complaint)}\n`);
-    return refused ? 1 : 2;
+    return refused ? exitStatus.failed : exitStatus.unavailable;
   } finally {
     await db.destroy();
   }

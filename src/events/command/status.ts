@@ -1,5 +1,6 @@
 import type { Database } from "../../db/database.ts";
 import type { KafkaSettings } from "../../input/event_settings.ts";
+import { exitStatus } from "../../input/exit_status.ts";
 import type { Reader } from "../published.ts";
 import type { KafkaStatus } from "./kafka_status.ts";
 import type { Report } from "./report.ts";
@@ -12,8 +13,6 @@ export type StatusDeps = {
   kafka: KafkaSettings | undefined;
 };
 
-/** The exit status if Kafka could not be queried. */
-const KAFKA_AWAY = 3;
 const SHOWN = 5;
 const STATES = [
   "pending",
@@ -46,7 +45,7 @@ export async function showStatus(db: Database, { clock, readers, kafka }: Status
     kafka: kafka === undefined ? null : await readKafka(kafka, readers),
   };
   const isAway = status.kafka !== null && "error" in status.kafka;
-  return { json: status, lines: statusLines(status), ...(isAway && { status: KAFKA_AWAY }) };
+  return { json: status, lines: statusLines(status), ...(isAway && { status: exitStatus.unavailable }) };
 }
 
 async function readOutbox(db: Database, now: Date): Promise<EventsStatus["outbox"]> {

@@ -3,6 +3,7 @@ import { StartError } from "../../config.ts";
 import { type Database, openDatabase } from "../../db/database.ts";
 import { outageReason } from "../../db/errors.ts";
 import { type Month, parseMonth } from "../../db/months.ts";
+import { exitStatus } from "../../input/exit_status.ts";
 import { type CheckedArchive, checkArchive } from "./check_archive.ts";
 import { HistoryError } from "./form.ts";
 import { noteArchive, writeArchive } from "./write_archive.ts";
@@ -30,7 +31,7 @@ const REMEDY =
 /**
  * Creates the commands. Each prints what it did, or one line with an error, and returns the exit status. 0:
  * the command succeeded and the archive is complete. 1: the command was refused, or an archive is incomplete.
- * 2: the database or the folder could not be used. An interrupted command can be run again.
+ * 3: the database or the folder could not be used. An interrupted command can be run again.
  */
 export function createHistoryCommands(deps: HistoryCommandsDeps): HistoryCommands {
   return {
@@ -101,7 +102,7 @@ async function run(
     if (error instanceof StartError) throw error;
     const refused = error instanceof HistoryError;
     err.write(`deputize history: ${refused ? error.message : unusable(error)}\n`);
-    return refused ? 1 : 2;
+    return refused ? exitStatus.failed : exitStatus.unavailable;
   }
 }
 

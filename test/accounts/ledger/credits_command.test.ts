@@ -157,7 +157,7 @@ describe("deputize credits", () => {
     const nowhere = new URL(home.url);
     nowhere.pathname = "/none";
     const away = await grant({ account: randomUUID() }, nowhere.href);
-    expect([away.status, away.out]).toEqual([2, ""]);
+    expect([away.status, away.out]).toEqual([3, ""]);
     expect(away.err).toMatch(
       /^deputize credits: the database could not be used \(.*\); to repeat it and grant once, add --reference [0-9a-f-]{36}\n$/,
     );

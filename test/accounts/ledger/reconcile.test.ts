@@ -256,6 +256,6 @@ describe("deputize reconcile", () => {
     });
     const nowhere = new URL(fresh.url);
     nowhere.pathname = "/none";
-    expect((await run(nowhere.href)).status).toBe(2);
+    expect((await run(nowhere.href)).status).toBe(3);
   }, 60_000);
 });

@@ -140,6 +140,6 @@ test("a missing dead letter and an unavailable database are reported in one line
   const nowhere = new URL(home.url);
   nowhere.pathname = "/none";
   const away = await call({ url: nowhere.href }, (commands) => commands.listLetters({}));
-  expect([away.status, away.out]).toEqual([2, ""]);
+  expect([away.status, away.out]).toEqual([3, ""]);
   expect(away.err).toMatch(/^deputize events: the database could not be used \(.*\)\n$/);
 });

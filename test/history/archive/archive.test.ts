@@ -209,7 +209,7 @@ test("the manifest appears only after all other files", async () => {
   const last = archivedTables.at(-1)?.file ?? "";
   await mkdir(join(folder, last, "in the way"), { recursive: true });
   expect(await archive("2026-01", to)).toMatchObject({
-    status: 2,
+    status: 3,
     err: expect.stringMatching(/^deputize history: the folder could not be used \((EISDIR|ENOTEMPTY)\)\n$/),
   });
   expect(await readdir(folder)).not.toContain(MANIFEST);
@@ -230,13 +230,13 @@ test("the archive command reports an unusable folder, and the report contains no
   const file = join(await world.folder(), "file");
   await writeFile(file, "");
   expect(await archive("2026-01", file)).toMatchObject({
-    status: 2,
+    status: 3,
     err: expect.stringMatching(/^deputize history: the folder could not be used \((ENOTDIR|EEXIST)\)\n$/),
   });
   const to = await world.folder();
   if (process.getuid?.() !== 0) {
     await chmod(to, 0o500);
-    expect(await archive("2026-01", to)).toMatchObject({ status: 2 });
+    expect(await archive("2026-01", to)).toMatchObject({ status: 3 });
   }
 });
 
@@ -257,7 +257,7 @@ test("the archive command needs only a database role that may read the tables an
     err,
   });
   const to = await world.folder();
-  expect(await commands.archive({ month: "2026-01", to })).toBe(2);
+  expect(await commands.archive({ month: "2026-01", to })).toBe(3);
   expect(said).toEqual([
     "deputize history: the database could not be used (permission denied for table history_archives)\n",
   ]);
