@@ -2,6 +2,7 @@ import knex, { type Knex } from "knex";
 import pg from "pg";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
+import { Connection, OPTIONS } from "./connection.ts";
 
 /** Runs ordinary queries. The row types are in `rows.ts`. */
 export type Database = Knex;
@@ -57,7 +58,7 @@ export function openDatabase(
   timeoutMs: number = QUERY_TIMEOUT_MS,
 ): Database {
   const logText = (text: unknown): void => log.warn({ event: "database_trouble", text: String(text) });
-  return knex({
+  const database = knex({
     client: "pg",
     log: { warn: logText, error: logText, deprecate: logText, debug: () => {} },
     connection: {
@@ -65,22 +66,27 @@ export function openDatabase(
       application_name: "keyvault",
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       query_timeout: timeoutMs,
+      options: OPTIONS,
+      keepAlive: true,
       types,
     } as Knex.PgConnectionConfig,
     pool: { min: 0, max },
     acquireConnectionTimeout: CONNECT_TIMEOUT_MS,
   });
+  database.client.driver = { ...pg, Client: Connection };
+  return database;
 }
 
 /**
  * Returns a client that has not connected yet. Its queries fail after 5 s. Listen for `error`, and close it.
  */
 export function createClient(url: string): pg.Client {
-  return new pg.Client({
+  return new Connection({
     connectionString: url,
     application_name: "keyvault-audit",
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: QUERY_TIMEOUT_MS,
+    options: OPTIONS,
     keepAlive: true,
     types,
   });

@@ -114,10 +114,11 @@ function addressOf(url: string): DatabaseAddress {
 /**
  * Returns whether a connection is useless after this error, although the server did not close it. 08: the
  * connection is broken. 25006: the server or the session became read-only. 57P: the server ends. 26000: a
- * pooler has moved the session to another server connection. XX: the server's process is damaged.
+ * pooler has moved the session to another server connection. 42501: the role was dropped or lost its rights,
+ * so a new login shows why. XX: the server's process is damaged.
  */
 export function endsConnection(error: unknown): boolean {
-  return /^(?:08...|25006|26000|57P..|XX...)$/.test(sqlState(error) ?? "");
+  return /^(?:08...|25006|26000|42501|57P..|XX...)$/.test(sqlState(error) ?? "");
 }
 
 /** The server accepts no changes. Its SQLSTATE makes it count as temporarily unavailable. */

@@ -39,11 +39,12 @@ const AWAY_SYSTEM_CODES = new Set([
 
 /**
  * SQLSTATE classes after which a retry may succeed. 08: connection. 25: the transaction was ended, or the
- * server became read-only. 40: rolled back because of another transaction. 53: resources exhausted. 55: an
- * object in use. 57: shut down or took too long. 58 and XX: a fault of the server or its machine. A consumer
- * must not turn an event into a dead letter because of these errors.
+ * server became read-only. 28, 3D and 42501: the server refuses the login, lacks the database or refuses the
+ * role's rights, until an administrator corrects it. 40: rolled back because of another transaction. 53:
+ * resources exhausted. 55: an object in use. 57: shut down or took too long. 58 and XX: a fault of the server
+ * or its machine. A consumer must not turn an event into a dead letter because of these errors.
  */
-const AWAY_STATES = /^(?:08|25|40|53|55|57|58|XX)...$/;
+const AWAY_STATES = /^(?:(?:08|25|28|3D|40|53|55|57|58|XX)...|42501)$/;
 
 const AWAY_MESSAGES = [
   /^Connection (?:terminated|ended)/,

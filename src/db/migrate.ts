@@ -35,7 +35,14 @@ import {
 import { latest } from "./migrations/from_0026.ts";
 import { buildIndexes, type GrowingBound, type GrowingIndex, proveBounds } from "./online_changes.ts";
 import { requireSessions } from "./poolers.ts";
-import { appliedMigrations, judgeSchema, type SchemaState, strangeSchema } from "./schema_state.ts";
+import { createRefusalCheck } from "./refusals.ts";
+import {
+  appliedMigrations,
+  assertHasSchema,
+  judgeSchema,
+  type SchemaState,
+  strangeSchema,
+} from "./schema_state.ts";
 
 /**
  * One step of the schema. `sql` runs in one transaction. Before it, the migration builds `indexes` on
@@ -111,19 +118,24 @@ const PAUSE_MS = 1_000;
  * other processes use the database, in several processes concurrently, when nothing is left to apply, and
  * after a killed run.
  *
- * Throws `StartError` if the database is newer than this version supports or is behind a pooler that loses
- * session locks, and `MigrationPutOff` if it could not be reached or locked in time. After any error, the
- * migrations applied before it remain.
+ * Throws `StartError` if the database is newer than this version supports, refuses this process, or is behind
+ * a pooler that loses session locks. Throws `MigrationPutOff` if it could not be reached or locked in time.
+ * After any error, the migrations applied before it remain.
  */
 export async function migrate(url: string, options: MigrateOptions = {}): Promise<{ applied: string[] }> {
   const { migrations: wanted = migrations, databaseMs = 0, lockMs = LOCK_WAIT_MS } = options;
   const common = { url, name: "deputize-migrate", keepsSession: true, onError: () => {} };
   const database = openDatabase({ ...common, max: 2, lockMs: TABLE_LOCK_MS });
   const say = createOnceLogger(options.log);
+  const check = createRefusalCheck();
+  const isRetryable = (error: unknown) => {
+    check(error);
+    return isAway(error);
+  };
   try {
-    await retryPatiently(() => requireSessions(url), {
+    await retryPatiently(() => requireSessions(url).then(() => assertHasSchema(database)), {
       ms: databaseMs,
-      isRetryable: isAway,
+      isRetryable,
       waiting: (error) => say(`the database does not answer yet: ${outageReason(error)}`),
       giveUpMessage: (error) =>
         `The database did not answer in ${databaseMs / 1000} s: ${outageReason(error)}`,

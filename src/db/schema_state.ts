@@ -11,7 +11,19 @@ export type SchemaState =
   | { kind: "behind"; missing: string[] }
   | { kind: "strange"; unknown: string[] };
 
+/** SQLSTATE: no schema of the search path exists. */
+export const NO_SCHEMA = "3F000";
 const UNDEFINED_TABLE = "42P01";
+
+/** Throws an error with SQLSTATE 3F000 if no schema in the session's search path exists for the role. */
+export async function assertHasSchema(database: Database): Promise<void> {
+  const { rows } = await database.raw(
+    "select current_schema() as schema, current_setting('search_path') as path",
+  );
+  if (rows[0].schema !== null) return;
+  const error = new Error(`no schema in the search path (${rows[0].path}) exists`);
+  throw Object.assign(error, { code: NO_SCHEMA });
+}
 
 /** Returns the names of the migrations applied to a database. */
 export async function appliedMigrations(database: Database): Promise<string[]> {

@@ -6,7 +6,8 @@ import { type Database, openDatabase } from "./database.ts";
 import { outageReason } from "./errors.ts";
 import { readSchemaState } from "./migrate.ts";
 import { checkPoolers } from "./poolers.ts";
-import { strangeSchema } from "./schema_state.ts";
+import { createRefusalCheck } from "./refusals.ts";
+import { assertHasSchema, strangeSchema } from "./schema_state.ts";
 
 const EVERY_MS = 500;
 /** Milliseconds after which a silent server counts as failed. They are enough, because the query is small. */
@@ -15,8 +16,9 @@ const BEHIND = "the database does not have this version's schema yet: run `deput
 
 /**
  * Resolves when the database answers and has a schema that this version supports, or when `signal` is
- * aborted. Logs each reason for waiting once. Throws `StartError` if the schema is too new, or if a pooler
- * loses something that the service needs.
+ * aborted. Logs each reason for waiting once. Throws `StartError` if the schema is too new, if a pooler loses
+ * something that the service needs, or if the database refuses this process in a way that waiting does not
+ * mend.
  */
 export async function waitForSchema(
   urls: DatabaseUrls,
@@ -29,10 +31,11 @@ export async function waitForSchema(
     silenceMs: SILENCE_MS,
     onError: () => {},
   });
+  const check = createRefusalCheck();
   let said: string | undefined;
   try {
     while (!signal.aborted) {
-      const reason = await reasonToWait(urls, database);
+      const reason = await reasonToWait(urls, database, check);
       if (reason === undefined) return;
       if (reason !== said) log.warn(`waiting: ${reason}`);
       said = reason;
@@ -43,14 +46,20 @@ export async function waitForSchema(
   }
 }
 
-async function reasonToWait(urls: DatabaseUrls, database: Database): Promise<string | undefined> {
+async function reasonToWait(
+  urls: DatabaseUrls,
+  database: Database,
+  check: (error: unknown) => void,
+): Promise<string | undefined> {
   try {
     await checkPoolers(urls);
+    await assertHasSchema(database);
     const state = await readSchemaState(database);
     if (state.kind === "strange") throw new StartError(strangeSchema(state.unknown));
     return state.kind === "usable" ? undefined : BEHIND;
   } catch (error) {
     if (error instanceof StartError) throw error;
+    check(error);
     return `the database does not answer: ${outageReason(error)}`;
   }
 }

@@ -36,6 +36,10 @@ export function readDatabaseUrl(text: string): DatabaseAddress {
   }
   for (const [name, value] of parameters) checkParameter(name, value);
   const options = parameters.get("options");
+  // The driver checks as much in these modes, but prints that its next version will not.
+  if (["require", "verify-ca"].includes(parameters.get("sslmode") ?? "")) {
+    parameters.set("sslmode", "verify-full");
+  }
   parameters.delete("options");
   parameters.delete("target_session_attrs");
   const connectionString = parameters.size === 0 ? base : `${base}?${parameters}`;

@@ -122,6 +122,7 @@ test.each([
   ["08006", true],
   ["XX000", true],
   ["26000", true],
+  ["42501", true],
   ["23505", false],
   ["40001", false],
   ["25P02", false],

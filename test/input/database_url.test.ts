@@ -14,7 +14,12 @@ describe("readDatabaseUrl", () => {
 
   test("removes what the service itself ensures", () => {
     const text = "postgresql://u@db/own?target_session_attrs=read-write&sslmode=require";
-    expect(readDatabaseUrl(text)).toEqual({ connectionString: "postgresql://u@db/own?sslmode=require" });
+    expect(readDatabaseUrl(text)).toEqual({ connectionString: "postgresql://u@db/own?sslmode=verify-full" });
+  });
+
+  test.each(["require", "verify-ca"])("lets sslmode=%s check the certificate and the host", (mode) => {
+    const { connectionString } = readDatabaseUrl(`postgresql://u@db/own?sslmode=${mode}&sslrootcert=%2Fca`);
+    expect(connectionString).toBe("postgresql://u@db/own?sslmode=verify-full&sslrootcert=%2Fca");
   });
 
   test.each(["-c search_path=own_schema", "-csearch_path=own_schema"])(

@@ -4,12 +4,15 @@ import { join } from "node:path";
 import type { TestProject } from "vitest/node";
 import { startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { processBirth } from "../../src/dev/process/folder_lock.mjs";
+import { createHostileTemplate, HOSTILE_SETTINGS } from "./surroundings/hostile_postgres.ts";
 
 declare module "vitest" {
   // biome-ignore lint/style/useConsistentTypeDefinitions: merged with the library's own
   interface ProvidedContext {
     /** The superuser's connection string for the test run's Postgres. */
     postgresUrl: string;
+    /** The database that the run's test databases copy. */
+    databaseTemplate: string;
     /** A folder that the run's test files share. It is deleted after the run. */
     runFolder: string;
   }
@@ -27,20 +30,28 @@ async function removeAbandoned(): Promise<void> {
   }
 }
 
+const SETTINGS = { fsync: "off", full_page_writes: "off", max_connections: "300", shared_buffers: "128MB" };
+
 /**
  * Starts one Postgres server for the test run. It never syncs to disk, since the data is deleted afterwards.
+ * With `POSTGRES=hostile`, the server and its databases have defaults that the service must not depend on.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   await removeAbandoned();
+  const isHostile = process.env.POSTGRES === "hostile";
   const folder = await mkdtemp(join(tmpdir(), `${PREFIX}${process.pid}.${processBirth(process.pid)}-`));
   const postgres = await startPostgres({
     dataDir: join(folder, "postgres"),
-    settings: { fsync: "off", full_page_writes: "off", max_connections: "300", shared_buffers: "128MB" },
+    settings: { ...SETTINGS, ...(isHostile && HOSTILE_SETTINGS) },
   }).catch(async (error: unknown) => {
     await rm(folder, { recursive: true, force: true });
     throw error;
   });
   project.provide("postgresUrl", postgres.superuserUrl("postgres"));
+  project.provide(
+    "databaseTemplate",
+    isHostile ? await createHostileTemplate(postgres.superuserUrl) : "template0",
+  );
   project.provide("runFolder", folder);
   return async () => {
     await postgres.stop();

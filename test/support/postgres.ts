@@ -16,7 +16,7 @@ export type TestDatabaseOptions = {
   role?: string;
   /** Prefix of a new login role that may connect but owns nothing. Default: no guest. */
   guest?: string;
-  /** Name of a database to copy. Default: the new database is empty. */
+  /** Name of a database to copy. Default: the run's empty one. */
   template?: string;
 };
 
@@ -32,7 +32,7 @@ export async function testDatabase(options: TestDatabaseOptions = {}): Promise<T
     if (role !== undefined && guest !== undefined) {
       await client.query(`grant ${escapeIdentifier(guest)} to ${escapeIdentifier(role)}`);
     }
-    await create(client, name, role, options.template ?? "template0");
+    await create(client, name, role, options.template ?? runPart("databaseTemplate"));
   });
   return {
     url,
@@ -69,7 +69,7 @@ export async function migratedDatabase(): Promise<TestDatabase> {
     if (rowCount === 0) {
       const { migrate } = await import("../../src/db/migrate.ts");
       const unfinished = `unfinished_${randomBytes(6).toString("hex")}`;
-      await create(client, unfinished, undefined, "template0");
+      await create(client, unfinished, undefined, runPart("databaseTemplate"));
       await migrate(databaseUrl(unfinished).href);
       await client.query(`alter database ${escapeIdentifier(unfinished)} rename to ${MIGRATED}`);
     }
