@@ -336,7 +336,7 @@ test("a notice about a callback that answered 410 passes from the attempt throug
   receiver.reply = () => 410;
   const connection = await makeConnection(home.database, receiver.url);
   receiver.secret = connection.secret;
-  const worker = startTestWorker(home.url);
+  const worker = startTestWorker(home.urls);
   const { mailer } = createMailer(mailSettings(smtp.url), { log, clock });
   const real = { now: () => new Date() };
   const notices = startNotices({ db: home.database, clock: real, mailer, log, metrics: { registry }, place });
@@ -361,7 +361,7 @@ test("a notice about a callback that answered 410 passes from the attempt throug
 test("a notice about low credit passes from the last decision through outbox and worker to the mail server", async () => {
   const records = await insertRecords(home.database, price);
   const pool = openPool({ url: home.url, name: "test", onError: () => {} });
-  const worker = startTestWorker(home.url);
+  const worker = startTestWorker(home.urls);
   const { mailer } = createMailer(mailSettings(smtp.url), { log, clock });
   const real = { now: () => new Date() };
   const notices = startNotices({ db: home.database, clock: real, mailer, log, metrics: { registry }, place });

@@ -84,10 +84,10 @@ async function isQuiet(): Promise<boolean> {
 async function survives(dieAt: string, kafka?: KafkaSettings): Promise<void> {
   const options = kafka === undefined ? {} : { kafka };
   const ids = await write();
-  const dying = await spawnWorker(home.url, TIMING, { ...options, dieAt });
+  const dying = await spawnWorker(home.urls, TIMING, { ...options, dieAt });
   await eventually("it has died", () => dying.endedBy() !== null, 25);
   expect(dying.endedBy()).toBe("SIGKILL");
-  const next = await spawnWorker(home.url, TIMING, options);
+  const next = await spawnWorker(home.urls, TIMING, options);
   await eventually("everything has arrived", isQuiet, 40);
   await next.kill("SIGTERM");
   const received = receiver.requests.map(({ event }) => String(event.request_id));

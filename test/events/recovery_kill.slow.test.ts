@@ -42,13 +42,13 @@ test("a recovery continues after its worker is killed, and only requests in prog
   await insertRecovery(home.database, connection.connectionId, { since: at, until: new Date() });
   for (let kill = 0; kill < KILLS; kill++) {
     const before = receiver.requests.length;
-    worker = await spawnWorker(home.url, timing);
+    worker = await spawnWorker(home.urls, timing);
     await eventually("it sends", () => receiver.requests.length > before, 60);
     await sleep(chance() * 400);
     await worker.kill("SIGKILL");
     expect(receiver.requests.length).toBeLessThan(COUNT);
   }
-  worker = await spawnWorker(home.url, timing);
+  worker = await spawnWorker(home.urls, timing);
   const unfinished = () =>
     home
       .database("webhook_deliveries")

@@ -24,7 +24,7 @@ afterEach(async () => {
 });
 
 function start(): Worker {
-  const worker = startTestWorker(home.url);
+  const worker = startTestWorker(home.urls);
   workers.push(worker);
   return worker;
 }
@@ -113,7 +113,7 @@ test("the worker survives repeated loss of its database connections", async () =
 
 test("the worker counts waiting events and attempts without naming a connection", async () => {
   const registry = new Registry();
-  const worker = startTestWorker(home.url, undefined, { metrics: { registry } });
+  const worker = startTestWorker(home.urls, undefined, { metrics: { registry } });
   workers.push(worker);
   const connection = await connect();
   receiver.reply = (_request, _response, nth) => (nth === 1 ? 400 : 204);
@@ -142,7 +142,7 @@ test("a worker that is rejected because of its EVENTS setting takes no shards fr
   await append(home.database, deniedEvent(await connect(), "req-0"));
   const fatal: Error[] = [];
   const carrier = { kind: "kafka", open: createLocalBus } as const;
-  workers.push(startTestWorker(home.url, undefined, { carrier, fatal: (error) => fatal.push(error) }));
+  workers.push(startTestWorker(home.urls, undefined, { carrier, fatal: (error) => fatal.push(error) }));
   await eventually("the other carrier is refused", () => fatal.length > 0);
   await new Promise((resolve) => setTimeout(resolve, 300));
   expect(fatal[0]?.message).toContain("1 events still wait");

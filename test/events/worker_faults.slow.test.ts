@@ -36,7 +36,7 @@ test("other workers take over a frozen worker's shards and deliveries, and the f
   const timing = { leaseSeconds: 2, claimSeconds: 4, reapSeconds: 0.5 };
   const chance = chances(printedSeed());
   const start = async (): Promise<WorkerProcess> => {
-    const worker = await spawnWorker(home.url, timing);
+    const worker = await spawnWorker(home.urls, timing);
     cleanUp.push(() => worker.kill("SIGKILL"));
     return worker;
   };
@@ -75,35 +75,43 @@ test("other workers take over a frozen worker's shards and deliveries, and the f
   expect(checked.orderedConnections).toBeGreaterThanOrEqual(5);
 }, 300_000);
 
-test("workers deliver everything although Postgres crashes five times under load", async () => {
-  const chance = chances(printedSeed());
-  const postgres: FragilePostgres = await startFragilePostgres();
-  cleanUp.push(() => postgres.remove());
-  const database = openDatabase({ url: postgres.url, name: "test", max: 8, onError: () => {} });
-  cleanUp.push(() => database.destroy());
-  const worker = startTestWorker(postgres.url, { leaseSeconds: 2, claimSeconds: 20, reapSeconds: 0.5 });
-  cleanUp.push(() => worker.stop());
-  receiver.reply = async () => {
-    await sleep(chance() * 50);
-    return 204;
-  };
-  const load = startLoad(database, await connect(database, 10), chance);
-  for (let round = 0; round < 5; round++) {
-    await sleep(200 + chance() * 1500);
-    await postgres.crash(chance() * 2000);
-  }
-  await sleep(1000);
-  await load.stop();
-  const calm = startLoad(database, await connect(database, 5), chance, load.ledger);
-  await sleep(1000);
-  await calm.stop();
-  await eventually("nothing waits any more", () => isQuiet(database), 120);
-  const { ledger } = load;
-  const checked = await checkInvariants(database, receiver, ledger);
-  console.log(checked, `${ledger.committed.length} events, ${ledger.unknown.length} unknown`);
-  expect(ledger.committed.length).toBeGreaterThan(50);
-  expect(checked.orderedConnections).toBeGreaterThanOrEqual(5);
-}, 300_000);
+test.each([
+  ["", false],
+  [", and so does the pooler in front of it", true],
+])(
+  "workers deliver everything although Postgres crashes five times under load%s",
+  async (_, isPooled) => {
+    const chance = chances(printedSeed());
+    const postgres: FragilePostgres = await startFragilePostgres({ isPooled });
+    cleanUp.push(() => postgres.remove());
+    const { DATABASE_URL: url } = postgres.urls;
+    const database = openDatabase({ url, name: "test", max: 8, onError: () => {} });
+    cleanUp.push(() => database.destroy());
+    const worker = startTestWorker(postgres.urls, { leaseSeconds: 2, claimSeconds: 20, reapSeconds: 0.5 });
+    cleanUp.push(() => worker.stop());
+    receiver.reply = async () => {
+      await sleep(chance() * 50);
+      return 204;
+    };
+    const load = startLoad(database, await connect(database, 10), chance);
+    for (let round = 0; round < 5; round++) {
+      await sleep(200 + chance() * 1500);
+      await Promise.all([postgres.crash(chance() * 2000), postgres.crashPooler(chance() * 2000)]);
+    }
+    await sleep(1000);
+    await load.stop();
+    const calm = startLoad(database, await connect(database, 5), chance, load.ledger);
+    await sleep(1000);
+    await calm.stop();
+    await eventually("nothing waits any more", () => isQuiet(database), 120);
+    const { ledger } = load;
+    const checked = await checkInvariants(database, receiver, ledger);
+    console.log(checked, `${ledger.committed.length} events, ${ledger.unknown.length} unknown`);
+    expect(ledger.committed.length).toBeGreaterThan(50);
+    expect(checked.orderedConnections).toBeGreaterThanOrEqual(5);
+  },
+  300_000,
+);
 
 test("40 receivers that hang do not delay 160 healthy ones", async () => {
   const [healthy, hanging] = [await connect(home.database, 160), await connect(home.database, 40)];
@@ -116,7 +124,7 @@ test("40 receivers that hang do not delay 160 healthy ones", async () => {
     if (hang.has(String(event.connection_id))) await gate;
     return 204;
   };
-  const worker = startTestWorker(home.url);
+  const worker = startTestWorker(home.urls);
   cleanUp.push(() => worker.stop());
   for (const connection of hanging) await append(home.database, deniedEvent(connection, "hangs"));
   await eventually("all the hanging requests are under way", () => receiver.open === 40);

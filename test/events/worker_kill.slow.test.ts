@@ -25,7 +25,7 @@ afterEach(async () => {
 });
 
 async function start(): Promise<WorkerProcess> {
-  const worker = await spawnWorker(home.url, timing);
+  const worker = await spawnWorker(home.urls, timing);
   running.push(worker);
   return worker;
 }

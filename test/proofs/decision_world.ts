@@ -1,16 +1,18 @@
 import type { Pool } from "pg";
 import { afterAll, beforeAll } from "vitest";
-import { type Database, openDatabase, openPool } from "../../src/db/database.ts";
+import { type Database, type DatabaseSettings, openDatabase, openPool } from "../../src/db/database.ts";
 import { type DecisionOutcome, decideBatch } from "../../src/proofs/decide/decision.ts";
 import type { DecisionItem } from "../../src/proofs/decide/decision_item.ts";
 import { type HeldRows, heldRows } from "../support/held_rows.ts";
-import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
+import { migratedDatabase, serviceUrls, type TestDatabase } from "../support/postgres.ts";
 import type { Records } from "./records.ts";
 
 /** A migrated database for decision tests, with helpers that read the results. */
 export type DecisionWorld = HeldRows & {
   db: Database;
   pool: Pool;
+  /** For work on whole months. Each of its connections has its own session. */
+  months: Pool;
   /** A statement of the pool waits for a locked row for at most `lockMs`. */
   openPool(name: string, options?: { max?: number; lockMs?: number }): Pool;
   decideOne(item: DecisionItem): Promise<DecisionOutcome | undefined>;
@@ -23,11 +25,14 @@ export type DecisionWorld = HeldRows & {
 export function decisionWorld(): DecisionWorld {
   let database: TestDatabase;
   const pools: Pool[] = [];
+  const open = (settings: Omit<DatabaseSettings, "onError">): Pool => {
+    const pool = openPool({ ...settings, onError: () => {} });
+    pools.push(pool);
+    return pool;
+  };
   const world = {
     openPool(name: string, options: { max?: number; lockMs?: number } = {}) {
-      const pool = openPool({ url: database.url, name, ...options, onError: () => {} });
-      pools.push(pool);
-      return pool;
+      return open({ url: serviceUrls(database.url).DATABASE_URL, name, ...options });
     },
     async decideOne(item: DecisionItem) {
       const [outcome] = await decideBatch(world.pool, [item]);
@@ -48,8 +53,9 @@ export function decisionWorld(): DecisionWorld {
 
   beforeAll(async () => {
     database = await migratedDatabase();
-    world.db = openDatabase({ url: database.url, name: "test", onError: () => {} });
+    world.db = openDatabase({ url: serviceUrls(database.url).DATABASE_URL, name: "test", onError: () => {} });
     world.pool = world.openPool("test", { max: 8 });
+    world.months = open({ url: database.url, name: "months", max: 1 });
   });
 
   afterAll(async () => {

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD } from "../../src/accounts/ledger/amounts.ts";
 import { openDatabase, openPool } from "../../src/db/database.ts";
 import { freePort } from "../../src/dev/process/ports.ts";
@@ -16,9 +16,9 @@ import { createProofWorld, type ProofWorld } from "../support/proof_world.ts";
 import { type RoleProcess, startRole } from "../support/role_process.ts";
 import { vaultFiles } from "../support/vault_files.ts";
 
-/** Number of proofs. Meanwhile, Postgres crashes six times, and two APIs are each killed three times. */
-const DECISIONS = Number(process.env.FAULT_DECISIONS ?? 2_400);
-const FAULTS = 6;
+/** Number of proofs. Meanwhile, Postgres crashes four times, and two APIs are each killed twice. */
+const DECISIONS = Number(process.env.FAULT_DECISIONS ?? 1_200);
+const FAULTS = 4;
 const LANES = 32;
 const WORLDS = 8;
 /** One in this many proofs is sent to both processes at the same time. */
@@ -34,9 +34,9 @@ let worlds: ProofWorld[];
 let environments: Record<string, string>[];
 let apis: RoleProcess[];
 
-beforeAll(async () => {
+async function startAll(isPooled: boolean): Promise<void> {
   folder = await mkdtemp(join(tmpdir(), "deputize-faults-"));
-  postgres = await startFragilePostgres();
+  postgres = await startFragilePostgres({ isPooled });
   const sealingKey = Buffer.from(randomUUID().replaceAll("-", ""));
   const settings = { url: postgres.url, name: "test", onError: () => {} };
   const [db, pool] = [openDatabase(settings), openPool(settings)];
@@ -52,9 +52,9 @@ beforeAll(async () => {
   environments = await Promise.all([0, 1].map(() => environment(sealingKey)));
   apis = environments.map((env) => startRole("api", env));
   await Promise.all(apis.map((api) => api.ready()));
-}, 120_000);
+}
 
-afterAll(async () => {
+afterEach(async () => {
   await Promise.all((apis ?? []).map(({ child }) => killHard(child)));
   await postgres?.remove();
   await rm(folder, { recursive: true, force: true });
@@ -64,7 +64,7 @@ async function environment(sealingKey: Buffer): Promise<Record<string, string>> 
   const port = await freePort();
   return {
     PATH: process.env.PATH ?? "",
-    DATABASE_URL: postgres.url,
+    ...(postgres.urls as Record<string, string>),
     SEALING_KEY: sealingKey.toString("base64"),
     DEVELOPMENT: "true",
     PORT: String(port),
@@ -156,24 +156,34 @@ async function killApi(number: number): Promise<void> {
   await apis[number].ready();
 }
 
-test(`each of ${DECISIONS} answered decisions stays stored, charged once and final, whatever process is killed`, {
-  timeout: 30 * 60_000,
-}, async () => {
-  const seen: Seen = { decided: new Map(), lost: new Set() };
-  for (let fault = 0; fault < FAULTS; fault += 1) {
-    await decide(Math.ceil(DECISIONS / FAULTS / 2), seen, () => postgres.crash(randomInt(1_000)));
-    await decide(Math.ceil(DECISIONS / FAULTS / 2), seen, () => killApi(fault % 2));
-  }
-  console.log(`${seen.decided.size} decided and answered, ${seen.lost.size} decided, their answers lost`);
-  expect(new Set([...seen.decided.values()].map(({ decision }) => decision))).toEqual(new Set(["allow"]));
-  const client = new Client({ connectionString: postgres.url });
-  await client.connect();
-  try {
-    await checkKept(client, seen);
-  } finally {
-    await client.end();
-  }
-});
+test.each([
+  ["", false],
+  [", through a pooler that is killed too", true],
+])(
+  `each of ${DECISIONS} answered decisions stays stored, charged once and final, whatever process is killed%s`,
+  {
+    timeout: 30 * 60_000,
+  },
+  async (_, isPooled) => {
+    await startAll(isPooled);
+    const seen: Seen = { decided: new Map(), lost: new Set() };
+    for (let fault = 0; fault < FAULTS; fault += 1) {
+      await decide(Math.ceil(DECISIONS / FAULTS / 2), seen, async () => {
+        await Promise.all([postgres.crash(randomInt(1_000)), postgres.crashPooler(randomInt(1_000))]);
+      });
+      await decide(Math.ceil(DECISIONS / FAULTS / 2), seen, () => killApi(fault % 2));
+    }
+    console.log(`${seen.decided.size} decided and answered, ${seen.lost.size} decided, their answers lost`);
+    expect(new Set([...seen.decided.values()].map(({ decision }) => decision))).toEqual(new Set(["allow"]));
+    const client = new Client({ connectionString: postgres.url });
+    await client.connect();
+    try {
+      await checkKept(client, seen);
+    } finally {
+      await client.end();
+    }
+  },
+);
 
 type Row = { n: string };
 

@@ -13,6 +13,7 @@ import type { Database } from "../../src/db/database.ts";
 import type { AppDeps } from "../../src/http/app.ts";
 import type { Authenticators } from "../../src/http/authenticate.ts";
 import { mailboxPage } from "../../src/http/mailbox_page.ts";
+import type { DatabaseUrls } from "../../src/input/database_url.ts";
 import type { Logger } from "../../src/log.ts";
 import { createMetrics, type Metrics } from "../../src/metrics.ts";
 import type { Route } from "../../src/route.ts";
@@ -21,7 +22,7 @@ import { type SteeredClock, steeredClock } from "./clock.ts";
 import { createFakeCluster, type FakeCluster } from "./fake_cluster.ts";
 import { createFakeVault, type FakeVault } from "./fake_vault.ts";
 import { createClient, type HttpAnswer, type HttpClient } from "./http.ts";
-import { migratedDatabase } from "./postgres.ts";
+import { migratedDatabase, serviceUrls } from "./postgres.ts";
 import { vaultFiles } from "./vault_files.ts";
 
 /** Token with which the operator authenticates to the test API. The fake clusters accept it. */
@@ -111,10 +112,10 @@ export type Person = { client: HttpClient; accountId: string; humanId: string; e
 export type OperatorOptions = { cluster?: string; epoch?: number; token?: string };
 
 /** Settings of the tests. Limits are so high that only the tests of a limit reach it. */
-async function settingsOf(databaseUrl: string, sealingKey: Buffer): Promise<ApiConfig> {
+async function settingsOf(urls: DatabaseUrls, sealingKey: Buffer): Promise<ApiConfig> {
   const many = "100000";
   return readApiConfig({
-    DATABASE_URL: databaseUrl,
+    ...urls,
     SEALING_KEY: sealingKey.toString("base64"),
     BASE_URL: "http://127.0.0.1",
     PORT: "0",
@@ -151,7 +152,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   const lines: string[] = [];
   const log = pino({ level: "debug" }, memory(lines));
   const metrics = createMetrics();
-  const config = { ...(await settingsOf(databaseUrl, sealingKey)), ...options.config };
+  const config = { ...(await settingsOf(serviceUrls(databaseUrl), sealingKey)), ...options.config };
   let db!: Database;
   let pools!: ApiPools;
   let mailbox!: Mailbox;

@@ -5,6 +5,7 @@ import type { TestProject } from "vitest/node";
 import { startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { processBirth } from "../../src/dev/process/folder_lock.mjs";
 import { createHostileTemplate, HOSTILE_SETTINGS } from "./surroundings/hostile_postgres.ts";
+import { startPgBouncer } from "./surroundings/pgbouncer.ts";
 
 declare module "vitest" {
   // biome-ignore lint/style/useConsistentTypeDefinitions: merged with the library's own
@@ -13,6 +14,8 @@ declare module "vitest" {
     postgresUrl: string;
     /** The database that the run's test databases copy. */
     databaseTemplate: string;
+    /** The URL of a pooler in front of the server, in transaction mode. Empty if the run has none. */
+    poolerUrl: string;
     /** A folder that the run's test files share. It is deleted after the run. */
     runFolder: string;
   }
@@ -31,10 +34,13 @@ async function removeAbandoned(): Promise<void> {
 }
 
 const SETTINGS = { fsync: "off", full_page_writes: "off", max_connections: "300", shared_buffers: "128MB" };
+/** Some tests hold many transactions open at the same time. */
+const POOL = { default_pool_size: "60", server_round_robin: "1" };
 
 /**
  * Starts one Postgres server for the test run. It never syncs to disk, since the data is deleted afterwards.
  * With `POSTGRES=hostile`, the server and its databases have defaults that the service must not depend on.
+ * With `POSTGRES=pgbouncer`, the service reaches its databases through a pooler.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   await removeAbandoned();
@@ -52,8 +58,14 @@ export default async function setup(project: TestProject): Promise<() => Promise
     "databaseTemplate",
     isHostile ? await createHostileTemplate(postgres.superuserUrl) : "template0",
   );
+  const pooler =
+    process.env.POSTGRES === "pgbouncer"
+      ? await startPgBouncer(postgres.superuserUrl("postgres"), { mode: "transaction", settings: POOL })
+      : undefined;
+  project.provide("poolerUrl", pooler?.through(postgres.superuserUrl("postgres")) ?? "");
   project.provide("runFolder", folder);
   return async () => {
+    await pooler?.remove();
     await postgres.stop();
     await rm(folder, { recursive: true, force: true });
   };

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { Client, escapeIdentifier, escapeLiteral } from "pg";
+import type { DatabaseUrls } from "../../src/input/database_url.ts";
 import { runPart } from "./run_parts.ts";
 
 /** A test's separate database, on the Postgres server of this test run. */
@@ -45,6 +46,19 @@ export async function testDatabase(options: TestDatabaseOptions = {}): Promise<T
         }
       }),
   };
+}
+
+/**
+ * Returns the URLs by which the service reaches a database. They lead through a pooler if the run has one and
+ * the database is on the run's server.
+ */
+export function serviceUrls(url: string): DatabaseUrls {
+  const pooler = runPart("poolerUrl");
+  const pooled = new URL(url);
+  const isOwn = pooled.host === new URL(runPart("postgresUrl")).host;
+  if (pooler === "" || !isOwn) return { DATABASE_URL: url };
+  pooled.host = new URL(pooler).host;
+  return { DATABASE_URL: pooled.href, DATABASE_DIRECT_URL: url };
 }
 
 /** Returns the connection string of a new login role. Without a role, returns the superuser's. */

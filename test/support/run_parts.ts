@@ -7,7 +7,7 @@ const ROOT = new URL("../..", import.meta.url).pathname;
  * Returns a value that `global_setup.ts` provides. Without a configuration of `test/`, throws one sentence
  * that says how to run the test.
  */
-export function runPart(name: "postgresUrl" | "databaseTemplate" | "runFolder"): string {
+export function runPart(name: "postgresUrl" | "databaseTemplate" | "poolerUrl" | "runFolder"): string {
   const part: string | undefined = inject(name);
   if (part !== undefined) return part;
   const path = relative(ROOT, expect.getState().testPath ?? "");

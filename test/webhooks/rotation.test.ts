@@ -217,7 +217,7 @@ test("replacing secrets under load loses no delivery and causes no rejection, wh
 }, async () => {
   await home.database("relay_workers").delete();
   await home.database("relay_shards").update({ owner: null, held_until: new Date(0) });
-  const worker = startTestWorker(home.url);
+  const worker = startTestWorker(home.urls);
   const live = { ...deps(), clock: systemClock };
   let known = connection.secret;
   let wanted = known;

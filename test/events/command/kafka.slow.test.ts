@@ -32,7 +32,7 @@ describe.skipIf(missing !== undefined)("deputize events over Kafka", { timeout: 
     world = await kafkaWorld(home, kafka.brokers);
     const told = (error: Error) => void fatal.push(error);
     const carrier = await openCarrier(world.settings, told);
-    worker = startTestWorker(home.url, undefined, { carrier, fatal: told });
+    worker = startTestWorker(home.urls, undefined, { carrier, fatal: told });
     await until(
       "the carrier is Kafka",
       async () => (await home.database("event_way").first())?.way === "kafka",

@@ -52,7 +52,7 @@ describe.skipIf(missing !== undefined)("workers over three brokers", { timeout: 
   async function startWorker(): Promise<void> {
     const told = (error: Error) => void fatal.push(error);
     const carrier = await openCarrier(world.settings, told);
-    const worker = startTestWorker(home.url, TIMING, { carrier, fatal: told });
+    const worker = startTestWorker(home.urls, TIMING, { carrier, fatal: told });
     cleanUp.push(() => worker.stop());
   }
 
@@ -101,7 +101,7 @@ describe.skipIf(missing !== undefined)("workers over three brokers", { timeout: 
     const told: Error[] = [];
     await home.database("event_way").update({ way: "kafka" });
     for (const id of ["a", "b", "c"]) await append(home.database, deniedEvent(connection, id));
-    const embedded = startTestWorker(home.url, TIMING, { fatal: (error) => void told.push(error) });
+    const embedded = startTestWorker(home.urls, TIMING, { fatal: (error) => void told.push(error) });
     await eventually("it is refused", () => told.length > 0);
     await embedded.stop();
     expect(told[0]).toBeInstanceOf(StartError);
@@ -111,7 +111,7 @@ describe.skipIf(missing !== undefined)("workers over three brokers", { timeout: 
     await eventually("Kafka carries them", () => receiver.requests.length === 3);
     await eventually("nothing waits any more", () => isQuiet(home.database));
     await cleanUp.pop()?.();
-    const worker = startTestWorker(home.url, TIMING);
+    const worker = startTestWorker(home.urls, TIMING);
     cleanUp.push(() => worker.stop());
     await eventually("it is taken once none waits", async () => {
       const row = await home.database("event_way").first("way");

@@ -36,7 +36,7 @@ describe.skipIf(missing !== undefined)("metrics over Kafka", { timeout: 120_000 
     const registry = new Registry();
     const fatal = (error: Error) => void world.fatal.push(error);
     const carrier = await openCarrier(world.settings, fatal);
-    const worker = startTestWorker(home.url, undefined, { metrics: { registry }, carrier, fatal });
+    const worker = startTestWorker(home.urls, undefined, { metrics: { registry }, carrier, fatal });
     const connection = await makeConnection(home.database, null);
     for (const id of ["a", "b", "c"]) await append(home.database, deniedEvent(connection, id));
     const text = () => registry.metrics();

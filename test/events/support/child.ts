@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import type { DatabaseUrls } from "../../../src/input/database_url.ts";
 import type { KafkaSettings } from "../../../src/input/event_settings.ts";
 import type { WorkerTiming } from "../../../src/worker.ts";
 
@@ -21,14 +22,14 @@ export type WorkerOptions = { kafka?: KafkaSettings; dieAt?: string };
 
 /** Starts a worker process and waits until it runs. */
 export async function spawnWorker(
-  url: string,
+  urls: DatabaseUrls,
   timing: WorkerTiming,
   { kafka, dieAt }: WorkerOptions = {},
 ): Promise<WorkerProcess> {
   const child = spawn(process.execPath, ["--import", DIE_AT, SCRIPT], {
     env: {
       ...process.env,
-      DATABASE_URL: url,
+      ...urls,
       TIMING: JSON.stringify(timing),
       ...(kafka && { KAFKA: JSON.stringify(kafka) }),
       ...(dieAt !== undefined && { DIE_AT: dieAt }),

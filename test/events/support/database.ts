@@ -1,9 +1,10 @@
 import { afterAll, beforeAll } from "vitest";
 import { type Database, openDatabase } from "../../../src/db/database.ts";
-import { migratedDatabase, type TestDatabase } from "../../support/postgres.ts";
+import type { DatabaseUrls } from "../../../src/input/database_url.ts";
+import { migratedDatabase, serviceUrls, type TestDatabase } from "../../support/postgres.ts";
 
-/** A migrated database for the tests of a file. */
-export type Home = { readonly url: string; readonly database: Database };
+/** A migrated database for the tests of a file. Its roles use `urls`. */
+export type Home = { readonly url: string; readonly urls: DatabaseUrls; readonly database: Database };
 
 /** Declares the database of a test file. It is created before the file's tests and removed after them. */
 export function useDatabase(): Home {
@@ -11,7 +12,12 @@ export function useDatabase(): Home {
   let database: Database;
   beforeAll(async () => {
     test = await migratedDatabase();
-    database = openDatabase({ url: test.url, name: "test", max: 24, onError: () => {} });
+    database = openDatabase({
+      url: serviceUrls(test.url).DATABASE_URL,
+      name: "test",
+      max: 24,
+      onError: () => {},
+    });
   });
   afterAll(async () => {
     await database?.destroy();
@@ -20,6 +26,9 @@ export function useDatabase(): Home {
   return {
     get url() {
       return test.url;
+    },
+    get urls() {
+      return serviceUrls(test.url);
     },
     get database() {
       return database;

@@ -1,5 +1,6 @@
 import { pino } from "pino";
 import { systemClock } from "../../../src/clock.ts";
+import type { DatabaseUrls } from "../../../src/input/database_url.ts";
 import { startWorker, type Worker, type WorkerDeps, type WorkerTiming } from "../../../src/worker.ts";
 
 /** The encryption key of these tests, in the form of the worker's setting. */
@@ -12,13 +13,13 @@ export type WorkerChange = Partial<Omit<WorkerDeps, "config" | "timing">> & {
 
 /** Starts the worker role in this process, and allows callbacks to loopback. */
 export function startTestWorker(
-  url: string,
+  database: string | DatabaseUrls,
   timing?: WorkerTiming,
   { config, ...more }: WorkerChange = {},
 ): Worker {
   return startWorker({
     config: {
-      DATABASE_URL: url,
+      ...(typeof database === "string" ? { DATABASE_URL: database } : database),
       SEALING_KEY,
       SERVICE_WORD: "service",
       DEVELOPMENT: true,

@@ -50,7 +50,7 @@ export function workerWorld(): WorkerWorld {
       const write = (line: string) => void world.lines.push(JSON.parse(line));
       const log = pino({ level: "info" }, { write });
       const own = { clock: world.clock, log, ...change };
-      const worker = world.pauses.of(() => startTestWorker(home.url, TIMING, own));
+      const worker = world.pauses.of(() => startTestWorker(home.urls, TIMING, own));
       workers.push(worker);
       return worker;
     },

@@ -28,7 +28,7 @@ async function drop(now = due, retentionMonths: number | null = 2): Promise<Line
   const lines: Line[] = [];
   const write = (level: Line["level"]) => (about: object) => void lines.push({ ...(about as Line), level });
   const log = { info: write("info"), warn: write("warn") } as never;
-  await dropOldMonths({ pool: world.pool, now, retentionMonths: retentionMonths ?? undefined, log });
+  await dropOldMonths({ pool: world.months, now, retentionMonths: retentionMonths ?? undefined, log });
   return lines;
 }
 

@@ -27,7 +27,7 @@ async function mend(now: Date, options: { budgetMs?: number } = {}): Promise<Lin
   const write = (level: Line["level"]) => (about: object, text: string) =>
     void lines.push({ level, text, ...(about as Pick<Line, "table" | "month" | "rows">) });
   const log = { info: write("info"), warn: write("warn") } as never;
-  await mendDefaultPartitions({ pool: world.pool, now, log, ...options });
+  await mendDefaultPartitions({ pool: world.months, now, log, ...options });
   return lines;
 }
 

@@ -13,8 +13,8 @@ export type PgBouncer = {
   through(databaseUrl: string): string;
   /** Returns what the pooler has logged. */
   log(): Promise<string>;
-  /** Ends the pooler and all of its connections. It can start again on the same port. */
-  stop(): Promise<void>;
+  /** Kills the pooler, which cuts all of its connections. It can start again on the same port. */
+  kill(): Promise<void>;
   start(): Promise<void>;
   /** Stops the pooler and deletes its files. */
   remove(): Promise<void>;
@@ -85,8 +85,9 @@ export async function startPgBouncer(
         return answers(through(superuserUrl));
       });
     },
-    async stop() {
-      await running?.stop();
+    async kill() {
+      running?.kill();
+      await running?.exited;
     },
     async remove() {
       await running?.stop();
