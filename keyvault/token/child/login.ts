@@ -32,17 +32,23 @@ const PIN_REFUSALS = new Set([
   pkcs11.CKR_PIN_LOCKED,
 ]);
 
-/** Errors that a module returns before the token checks a PIN. After any other error, the try counts. */
+/**
+ * Errors that a module returns without a check of the PIN. After any other error, the try counts. It also
+ * counts if the token then reports a wrong PIN.
+ */
 const UNCHECKED = new Set([
   pkcs11.CKR_HOST_MEMORY,
   pkcs11.CKR_SLOT_ID_INVALID,
   pkcs11.CKR_CRYPTOKI_NOT_INITIALIZED,
+  pkcs11.CKR_DEVICE_ERROR,
+  pkcs11.CKR_DEVICE_MEMORY,
   pkcs11.CKR_DEVICE_REMOVED,
   pkcs11.CKR_TOKEN_NOT_PRESENT,
   pkcs11.CKR_TOKEN_NOT_RECOGNIZED,
   pkcs11.CKR_SESSION_CLOSED,
   pkcs11.CKR_SESSION_HANDLE_INVALID,
   pkcs11.CKR_USER_ANOTHER_ALREADY_LOGGED_IN,
+  pkcs11.CKR_USER_PIN_NOT_INITIALIZED,
 ]);
 
 /** A slot of a loaded module. */
@@ -51,10 +57,20 @@ export type Slot = { library: pkcs11.PKCS11; slot: pkcs11.Handle };
 /** A PIN that a person gave. `finalTry` is true if the token may lock after this PIN. */
 export type GivenPin = { pin: string; finalTry: boolean };
 
-/** Returns what the token reports about the user's PIN now. */
-export function readPinFlags({ library, slot }: Slot): PinFlag[] {
-  const { flags } = library.C_GetTokenInfo(slot);
-  return FLAGS.filter(([, bit]) => (flags & bit) !== 0).map(([name]) => name);
+/** Reads which token it is, and what it reports about the user's PIN. Throws if it cannot be read. */
+function readToken({ library, slot }: Slot): { serial: string; flags: readonly PinFlag[] } {
+  const { label, serialNumber, flags } = library.C_GetTokenInfo(slot);
+  const names = FLAGS.filter(([, bit]) => (flags & bit) !== 0).map(([name]) => name);
+  return { serial: `${label.trim()} ${serialNumber.trim()}`, flags: names };
+}
+
+/** Returns what the token reports about the user's PIN now, or `last` if the token cannot be read. */
+export function readPinFlags(slot: Slot, last: readonly PinFlag[]): readonly PinFlag[] {
+  try {
+    return readToken(slot).flags;
+  } catch {
+    return last;
+  }
 }
 
 /**
@@ -64,8 +80,8 @@ export function readPinFlags({ library, slot }: Slot): PinFlag[] {
  */
 export function login(slot: Slot, place: TokenPlace): pkcs11.Handle {
   const pin = readPin(slot.library, place.pinFile);
-  const flags = readPinFlags(slot);
-  const tries = openPinTries(place.tries, serialOf(slot));
+  const { serial, flags } = readToken(slot);
+  const tries = openPinTries(place.tries, serial);
   const hold =
     holdOf(tries, pin, flags) ?? (isSoftHsm(slot.library) ? undefined : unansweredHold(tries, flags));
   if (hold !== undefined) {
@@ -75,7 +91,7 @@ export function login(slot: Slot, place: TokenPlace): pkcs11.Handle {
     return startSession(slot, pin, tries, () => tries.takeBack());
   } catch (error) {
     if (!(error instanceof PinRefused)) throw error;
-    const details = { hold: error.hold, tried: true, pin: readPinFlags(slot) };
+    const details = { hold: error.hold, tried: true, pin: readPinFlags(slot, flags) };
     throw new PinWithheld(describeHold(error.hold, place, ` (${error.message})`), details);
   }
 }
@@ -85,14 +101,14 @@ export function login(slot: Slot, place: TokenPlace): pkcs11.Handle {
  * without a try if the PIN is locked, or if a wrong PIN would lock it, unless the person accepts this.
  */
 export function loginAsPerson(slot: Slot, place: TokenPlace, { pin, finalTry }: GivenPin): pkcs11.Handle {
-  const flags = readPinFlags(slot);
+  const { serial, flags } = readToken(slot);
   const short = shortPin(slot.library, pin);
   if (short !== undefined) throw new WrongPin(`The PIN ${short}`, flags);
   if (!finalTry && (flags.includes("locked") || flags.includes("final_try"))) {
     const hold = flags.includes("locked") ? "pin_locked" : "pin_final_try";
     throw new PinWithheld(describeHold(hold, place), { hold, tried: false, pin: flags });
   }
-  const tries = openPinTries(place.tries, serialOf(slot));
+  const tries = openPinTries(place.tries, serial);
   const verify = (handle: pkcs11.Handle): void => {
     slot.library.C_Logout(handle);
     slot.library.C_Login(handle, pkcs11.CKU_USER, pin);
@@ -102,7 +118,7 @@ export function loginAsPerson(slot: Slot, place: TokenPlace, { pin, finalTry }: 
     return startSession(slot, pin, tries, verify);
   } catch (error) {
     if (!(error instanceof PinRefused)) throw error;
-    const now = readPinFlags(slot);
+    const now = readPinFlags(slot, flags);
     throw new WrongPin(`The token does not accept the PIN: ${error.message}${describeFlags(now)}`, now);
   }
 }
@@ -170,14 +186,10 @@ function startSession(
       tries.refuse(pin);
       throw new PinRefused(code, reasonOf(error));
     }
-    if (UNCHECKED.has(code)) tries.takeBack();
+    const isCounted = readPinFlags({ library, slot }, []).includes("count_low");
+    if (UNCHECKED.has(code) && !isCounted) tries.takeBack();
     throw error instanceof TokenError ? error : new TokenError(`The login failed: ${reasonOf(error)}`);
   }
-}
-
-function serialOf({ library, slot }: Slot): string {
-  const { label, serialNumber } = library.C_GetTokenInfo(slot);
-  return `${label.trim()} ${serialNumber.trim()}`;
 }
 
 /**

@@ -99,7 +99,7 @@ function open(place: TokenPlace, given?: GivenPin): Opened {
     model: model.trim(),
     serial: serialNumber.trim(),
     keks: [...keys.keks.keys()],
-    pin: readPinFlags(session),
+    pin: readPinFlags(session, []),
   };
   return { session, operations, headNote: createHeadNote(session), info };
 }
@@ -140,17 +140,8 @@ function answer(
       return {};
     case "health":
       operations.health();
-      info.pin = pinFlagsOr(info.pin, session);
+      info.pin = readPinFlags(session, info.pin);
       return { keks: info.keks, pin: info.pin };
-  }
-}
-
-/** A token that works but does not describe itself is no fault. */
-function pinFlagsOr(last: OpenedToken["pin"], session: Session): OpenedToken["pin"] {
-  try {
-    return readPinFlags(session);
-  } catch {
-    return last;
   }
 }
 

@@ -17,12 +17,13 @@ import { type PinTriesPlace, TokenError } from "../messages.ts";
 /** Cost of a hash: 32 MiB and about 0.1 s. */
 const SCRYPT = { N: 2 ** 15, r: 8, p: 1, maxmem: 2 ** 26 };
 const HASH_BYTES = 32;
+const SALT_BYTES = 16;
 const REMEMBERED_PINS = 16;
 
 type Notes = {
-  /** Recognizes the key of the hashes. */
-  key: string;
   salt: string;
+  /** Hash of no PIN, which recognizes the key of the hashes. Empty if there are none. */
+  check: string;
   /** Hashes of refused PINs with the token's label and serial number, oldest first. */
   refused: string[];
   /** True if the token has refused a PIN and has accepted none since. */
@@ -56,16 +57,16 @@ export type PinTries = {
  * Returns the notes about the token with this serial number. Throws a `TokenError` if the file is damaged.
  */
 export function openPinTries({ file, key }: PinTriesPlace, token: string): PinTries {
-  const keyCheck = hmac(key, "key").toString("hex");
-  let notes = readNotes(file) ?? freshNotes();
+  const nothing = { salt: "", check: "", refused: [], refuses: false };
+  let notes: Notes = readNotes(file) ?? { ...nothing, unanswered: 0 };
 
-  function freshNotes(): Notes {
-    const salt = randomBytes(16).toString("hex");
-    return { key: keyCheck, salt, refused: [], refuses: false, unanswered: 0 };
+  function hash(salt: string, ...texts: string[]): string {
+    const text = createHmac("sha256", key).update(texts.join("\n")).digest();
+    return scryptSync(text, salt, HASH_BYTES, SCRYPT).toString("hex");
   }
 
-  function hash(pin: string): string {
-    return scryptSync(hmac(key, `${token}\n${pin}`), notes.salt, HASH_BYTES, SCRYPT).toString("hex");
+  function hasThisKey({ salt, check }: Notes): boolean {
+    return check === hash(salt, "check");
   }
 
   function save(change: Partial<Notes>): void {
@@ -73,33 +74,33 @@ export function openPinTries({ file, key }: PinTriesPlace, token: string): PinTr
     writeNotes(file, notes);
   }
 
-  function startOver(): void {
-    if (notes.key !== keyCheck) notes = { ...freshNotes(), unanswered: notes.unanswered };
+  /** Returns salt, check and refused PINs other than this one, if they belong to this key. */
+  function others(pin: string): Pick<Notes, "salt" | "check" | "refused"> {
+    const { salt, check, refused } = notes;
+    if (refused.length === 0 || !hasThisKey(notes)) return nothing;
+    const own = hash(salt, token, pin);
+    return { salt, check, refused: refused.filter((known) => known !== own) };
   }
 
   return {
     isRefused(pin) {
-      if (notes.key !== keyCheck) return notes.refuses;
-      return notes.refused.length > 0 && notes.refused.includes(hash(pin));
+      if (notes.refused.length === 0) return false;
+      return hasThisKey(notes) ? notes.refused.includes(hash(notes.salt, token, pin)) : notes.refuses;
     },
     unanswered: () => notes.unanswered,
     begin: () => save({ unanswered: notes.unanswered + 1 }),
     takeBack: () => save({ unanswered: notes.unanswered - 1 }),
     refuse(pin) {
-      startOver();
-      const others = notes.refused.filter((known) => known !== hash(pin)).slice(1 - REMEMBERED_PINS);
-      save({ refused: [...others, hash(pin)], refuses: true, unanswered: 0 });
+      const known = others(pin);
+      const salt = known.salt || randomBytes(SALT_BYTES).toString("hex");
+      const check = known.check || hash(salt, "check");
+      const refused = [...known.refused.slice(1 - REMEMBERED_PINS), hash(salt, token, pin)];
+      save({ salt, check, refused, refuses: true, unanswered: 0 });
     },
     accept(pin) {
-      startOver();
-      const refused = notes.refused.length === 0 ? [] : notes.refused.filter((known) => known !== hash(pin));
-      save({ refused, refuses: false, unanswered: 0 });
+      save({ ...others(pin), refuses: false, unanswered: 0 });
     },
   };
-}
-
-function hmac(key: Uint8Array, text: string): Buffer {
-  return createHmac("sha256", key).update(text).digest();
 }
 
 function readNotes(file: string): Notes | undefined {
@@ -119,10 +120,10 @@ function readNotes(file: string): Notes | undefined {
 
 function parse(text: string): Notes | undefined {
   try {
-    const { key, salt, refused, refuses, unanswered } = JSON.parse(text);
-    const texts = [key, salt, ...refused].every((value) => typeof value === "string");
+    const { salt, check, refused, refuses, unanswered } = JSON.parse(text);
+    const texts = [salt, check, ...refused].every((value) => typeof value === "string");
     if (!texts || typeof refuses !== "boolean" || !Number.isSafeInteger(unanswered)) return undefined;
-    return { key, salt, refused, refuses, unanswered };
+    return { salt, check, refused, refuses, unanswered };
   } catch {
     return undefined;
   }

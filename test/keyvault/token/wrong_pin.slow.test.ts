@@ -278,14 +278,26 @@ describe.skipIf(COMPILER === undefined)("with an HSM that locks its PIN after th
     expect([token!.sealed(), hsm.tries()]).toEqual(["pin_unanswered", "w"]);
   });
 
-  test("the vault tries the PIN again if the token was away during the login", async () => {
-    hsm.fail("C_Login", 0xe0);
+  test.each([
+    ["CKR_TOKEN_NOT_PRESENT", 0xe0],
+    ["CKR_DEVICE_ERROR", 0x30],
+  ])("the vault tries the PIN again after logins that report %s", async (name, code) => {
+    hsm.fail("C_Login", code);
     for (let starts = 0; starts < 3; starts += 1) {
-      await expect(open()).rejects.toThrow("CKR_TOKEN_NOT_PRESENT");
+      await expect(open()).rejects.toThrow(name);
     }
     hsm.fail("C_Login");
     await open();
     expect([token!.sealed(), hsm.tries()]).toEqual([undefined, "rrrr"]);
+  });
+
+  test("the vault makes no second login after CKR_DEVICE_ERROR if the token counted a wrong PIN", async () => {
+    hsm.writePin(WRONG);
+    hsm.fail("C_Login", 0x30);
+    await expect(open()).rejects.toThrow("CKR_DEVICE_ERROR");
+    hsm.fail("C_Login");
+    await open();
+    expect([token!.sealed(), hsm.tries()]).toEqual(["pin_unanswered", "w"]);
   });
 
   test("the vault tries a PIN that another token refused, and does not forget the first token", async () => {
