@@ -137,6 +137,18 @@ credits
   });
 
 credits
+  .command("terms")
+  .description("Choose whether an account pays before or after its decisions")
+  .requiredOption(ACCOUNT, "the account")
+  .option("--postpaid", "decisions are invoiced, and need no credit")
+  .option("--prepaid", "decisions use the account's credit")
+  .requiredOption("--reason <text>", "why, in one line that the account's owner can read")
+  .option("--json", "print one JSON object")
+  .action(async (options) => {
+    process.exitCode = await (await openCredits()).terms(options);
+  });
+
+credits
   .command("show")
   .description("Show an account's credit")
   .requiredOption(ACCOUNT, "the account")

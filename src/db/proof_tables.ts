@@ -51,6 +51,54 @@ export type OutcomeRow = {
   recorded_at: Date;
 };
 
+export type BalanceRow = {
+  account_id: string;
+  balance_micro_usd: number;
+  low_at_micro_usd: number;
+  next_event_seq: number;
+  is_split: boolean;
+  terms: CreditTerms;
+};
+
+/** When an account pays: before its decisions, with credit, or after them, with an invoice. */
+export type CreditTerms = "prepaid" | "postpaid";
+
+/** Part of an account's credit. */
+export type BalanceSliceRow = { account_id: string; slice: number; balance_micro_usd: number };
+
+/** An account's whole credit: its balance and all slices. */
+export type AccountCreditRow = Pick<
+  BalanceRow,
+  "account_id" | "balance_micro_usd" | "low_at_micro_usd" | "terms"
+>;
+
+export type CreditTermsRow = {
+  account_id: string;
+  posted_at: Date;
+  posting_id: Buffer;
+  terms: CreditTerms;
+  reason: string;
+};
+
+export type LedgerPostingRow = {
+  account_id: string;
+  posted_at: Date;
+  posting_id: Buffer;
+  kind: "alpha_credit" | "grant" | "verification";
+  debit_book: string;
+  credit_book: string;
+  amount_micro_usd: number;
+};
+
+export type CreditGrantRow = {
+  reference: string;
+  account_id: string;
+  posted_at: Date;
+  posting_id: Buffer;
+  reason: string;
+  amount_micro_usd: number;
+};
+
 /** Row types by table name. */
 export type ProofTables = {
   challenge_keys: ChallengeKeyRow;
@@ -58,4 +106,10 @@ export type ProofTables = {
   invocations: InvocationRow;
   outcomes: OutcomeRow;
   history_archives: HistoryArchiveRow;
+  balances: BalanceRow;
+  balance_slices: BalanceSliceRow;
+  account_credit: AccountCreditRow;
+  credit_terms: CreditTermsRow;
+  ledger_postings: LedgerPostingRow;
+  credit_grants: CreditGrantRow;
 };

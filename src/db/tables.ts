@@ -83,32 +83,6 @@ export type SessionRow = {
   refreshed_by: Buffer | null;
 };
 
-export type BalanceRow = {
-  account_id: string;
-  balance_micro_usd: number;
-  low_at_micro_usd: number;
-  next_event_seq: number;
-};
-
-export type LedgerPostingRow = {
-  account_id: string;
-  posted_at: Date;
-  posting_id: Buffer;
-  kind: "alpha_credit" | "grant" | "verification";
-  debit_book: string;
-  credit_book: string;
-  amount_micro_usd: number;
-};
-
-export type CreditGrantRow = {
-  reference: string;
-  account_id: string;
-  posted_at: Date;
-  posting_id: Buffer;
-  reason: string;
-  amount_micro_usd: number;
-};
-
 export type IdempotencyKeyRow = {
   account_id: string;
   /** `person`, or a connection's id. */
@@ -267,9 +241,6 @@ declare module "knex/types/tables.js" {
     sign_in_mails: SignInMailRow;
     session_families: SessionFamilyRow;
     sessions: SessionRow;
-    balances: BalanceRow;
-    ledger_postings: LedgerPostingRow;
-    credit_grants: CreditGrantRow;
     idempotency_keys: IdempotencyKeyRow;
     rate_limits: RateLimitRow;
     operator_clusters: OperatorClusterRow;

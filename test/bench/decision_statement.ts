@@ -1,12 +1,10 @@
-import { randomUUID } from "node:crypto";
 import type { Pool } from "pg";
-import { addSeconds } from "../../src/clock.ts";
 import { type DecisionOutcome, decideBatch } from "../../src/proofs/decide/decision.ts";
 import type { DecisionItem } from "../../src/proofs/decide/decision_item.ts";
-import { receiptParts } from "../../src/proofs/decide/decision_receipt.ts";
-import { insertRecords, itemFor, type Records } from "../proofs/records.ts";
+import { insertRecords, type Records } from "../proofs/records.ts";
 import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { withBenchDatabase } from "./database.ts";
+import { shown } from "./decision_items.ts";
 import { processorTime } from "./processor_time.ts";
 import type { Ratio } from "./results/figures.ts";
 import { createRecord, type FigureRecord } from "./results/record.ts";
@@ -103,27 +101,6 @@ function batchOf(accounts: Accounts, { verifiers, prover }: Case, size: number):
   return Array.from({ length: size }, (_, n) => {
     const verifier = at(accounts[verifiers], n);
     return shown(prover === "own" ? verifier : at(accounts[verifiers], n + 1), verifier);
-  });
-}
-
-function shown(prover: Records, { accountId, connectionId }: Records): DecisionItem {
-  const decidedAt = new Date();
-  const { head, tail } = receiptParts({
-    ...prover,
-    receiptId: randomUUID(),
-    connectionId,
-    verifierId: connectionId,
-    requiredScope: "data:read",
-    bundleHash: "0".repeat(64),
-    verifiedAt: decidedAt,
-  });
-  return itemFor(prover, {
-    accountId,
-    connectionId,
-    decidedAt,
-    challengeExpiresAt: addSeconds(decidedAt, 300),
-    receiptHead: head,
-    receiptTail: tail,
   });
 }
 

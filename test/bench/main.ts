@@ -18,6 +18,7 @@ const BENCHES: Record<string, string> = {
   stock: "Decisions beside many certificates and a long history, against few and none",
   verify_peer: "Decisions that are kept and charged, against checks that keep nothing or --peer <command>",
   decision_statement: "The deciding statement alone: own authority, an accepted principal's, no credit",
+  replicas: "Decisions of 1, 2, 4 and 8 API processes, with many accounts, one, and a postpaid one",
   http_dispatch: "HTTP dispatch against bare node:http",
   events: "Events from the commit of a change to consumers and receivers, embedded and on Kafka",
   vault: "Signatures over mutual TLS, audited, against signing in process",

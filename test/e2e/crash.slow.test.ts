@@ -140,7 +140,7 @@ const FACTS: Record<string, string> = {
     select abs((select count(*) from ledger_postings where kind = 'verification')
              - (select count(*) from audit_events where decision in ('allow', 'deny')))::int`,
   "a balance is what its postings leave": `
-    select count(*)::int from balances b where balance_micro_usd <> (
+    select count(*)::int from account_credit b where balance_micro_usd <> (
       select coalesce(sum(case kind when 'alpha_credit' then amount_micro_usd else -amount_micro_usd end), 0)
       from ledger_postings p where p.account_id = b.account_id)`,
   "every posting has the price": `

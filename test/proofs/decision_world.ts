@@ -1,7 +1,9 @@
 import type { Pool } from "pg";
 import { afterAll, beforeAll } from "vitest";
+import { createCreditSources } from "../../src/accounts/ledger/credit_source.ts";
 import { type Database, type DatabaseSettings, openDatabase, openPool } from "../../src/db/database.ts";
-import { type DecisionOutcome, decideBatch } from "../../src/proofs/decide/decision.ts";
+import type { BatchPlace } from "../../src/proofs/admission/batch.ts";
+import { type BatchOutcome, decideBatch } from "../../src/proofs/decide/decision.ts";
 import type { DecisionItem } from "../../src/proofs/decide/decision_item.ts";
 import { type HeldRows, heldRows } from "../support/held_rows.ts";
 import { migratedDatabase, serviceUrls, type TestDatabase } from "../support/postgres.ts";
@@ -15,11 +17,14 @@ export type DecisionWorld = HeldRows & {
   months: Pool;
   /** A statement of the pool waits for a locked row for at most `lockMs`. */
   openPool(name: string, options?: { max?: number; lockMs?: number }): Pool;
-  decideOne(item: DecisionItem): Promise<DecisionOutcome | undefined>;
+  decideOne(item: DecisionItem): Promise<BatchOutcome | undefined>;
   balanceOf(records: Pick<Records, "accountId">): Promise<number | undefined>;
   countOf(table: "audit_events" | "ledger_postings", records: Pick<Records, "accountId">): Promise<number>;
   spentOf(records: Pick<Records, "connectionId">): Promise<number>;
 };
+
+/** Returns a place for batches that remembers no source of credit yet. */
+export const placeOf = (pool: Pool): BatchPlace => ({ pool, sources: createCreditSources() });
 
 /** Creates a {@link DecisionWorld} before the first test in a file, and closes it after the last test. */
 export function decisionWorld(): DecisionWorld {
@@ -39,7 +44,7 @@ export function decisionWorld(): DecisionWorld {
       return outcome;
     },
     async balanceOf({ accountId }: Pick<Records, "accountId">) {
-      return (await world.db("balances").where({ account_id: accountId }).first())?.balance_micro_usd;
+      return (await world.db("account_credit").where({ account_id: accountId }).first())?.balance_micro_usd;
     },
     async countOf(table: "audit_events" | "ledger_postings", { accountId }: Pick<Records, "accountId">) {
       return (await world.db(table).where({ account_id: accountId })).length;

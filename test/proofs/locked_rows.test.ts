@@ -3,7 +3,7 @@ import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger
 import { createBatcher, separateSlowAccounts } from "../../src/proofs/admission/batch.ts";
 import { decideBatch } from "../../src/proofs/decide/decision.ts";
 import type { DecisionItem } from "../../src/proofs/decide/decision_item.ts";
-import { decisionWorld } from "./decision_world.ts";
+import { decisionWorld, placeOf } from "./decision_world.ts";
 import { insertRecords, itemFor, type Records } from "./records.ts";
 
 const world = decisionWorld();
@@ -20,7 +20,7 @@ describe("a row that another transaction has locked", () => {
     ];
     const quick = openPool("quick", { lockMs: 50 });
     const patient = openPool("patient", { max: 2, lockMs: 5_000 });
-    const decide = separateSlowAccounts(createBatcher(quick), patient);
+    const decide = separateSlowAccounts(createBatcher(placeOf(quick)), placeOf(patient));
     const held = await holdCertificate(blocked);
     let isDecided = false;
     const onHeld = vi.fn();
@@ -45,7 +45,7 @@ describe("a row that another transaction has locked", () => {
     const records = await insertRecords(world.db, 10 * price);
     const quick = openPool("quick", { lockMs: 20 });
     const patient = openPool("patient", { max: 2, lockMs: 100 });
-    const decide = separateSlowAccounts(createBatcher(quick), patient);
+    const decide = separateSlowAccounts(createBatcher(placeOf(quick)), placeOf(patient));
     const held = await holdCertificate(records);
     await expect(decide(itemFor(records))).rejects.toMatchObject({ code: "55P03" });
     await held.commit();
@@ -59,8 +59,8 @@ describe("a row that another transaction has locked", () => {
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, 10 * price),
     ];
-    const batched = vi.fn(createBatcher(openPool("quick", { lockMs: 50 })));
-    const decide = separateSlowAccounts(batched, openPool("patient", { max: 4, lockMs: 10_000 }));
+    const batched = vi.fn(createBatcher(placeOf(openPool("quick", { lockMs: 50 }))));
+    const decide = separateSlowAccounts(batched, placeOf(openPool("patient", { max: 4, lockMs: 10_000 })));
     const held = await holdCertificate(blocked);
     const first = itemFor(blocked);
     const waiting = [decide(first)];
@@ -75,12 +75,29 @@ describe("a row that another transaction has locked", () => {
     expect(batched.mock.calls.map(([item]) => item)).toEqual([first, free]);
   });
 
+  test("lets the decisions of its account wait together, in one statement at a time", async () => {
+    const records = await insertRecords(world.db, 100 * price);
+    const patient = openPool("patient", { max: 4, lockMs: 10_000 });
+    const sent = vi.spyOn(patient, "query");
+    const quick = createBatcher(placeOf(openPool("quick", { lockMs: 50 })));
+    const decide = separateSlowAccounts(quick, placeOf(patient));
+    const held = await holdCertificate(records);
+    const first = decide(itemFor(records));
+    await vi.waitFor(() => expect(sent).toHaveBeenCalledOnce(), 10_000);
+    const waiting = [first, ...Array.from({ length: 30 }, () => decide(itemFor(records)))];
+    await untilBlocked();
+    await held.commit();
+    const kinds = (await Promise.all(waiting)).map(({ kind }) => kind);
+    expect(kinds).toEqual(Array(31).fill("decided"));
+    expect(sent).toHaveBeenCalledTimes(2);
+  });
+
   test("makes the batcher refuse an item that waited too long for a statement, and never decide it", async () => {
     const [records, other] = [
       await insertRecords(world.db, 10 * price),
       await insertRecords(world.db, 10 * price),
     ];
-    const decide = createBatcher(world.pool, {
+    const decide = createBatcher(placeOf(world.pool), {
       maxItems: 64,
       maxWaitMs: 2,
       maxStatements: 1,
@@ -104,7 +121,10 @@ describe("the batcher", () => {
     const records = await insertRecords(world.db, 10 * price);
     const held = await hold("select from certificates where cert_id = $1 for update", [records.certId]);
     const cut = openPool("cut", { max: 1, lockMs: 10_000 });
-    const decide = separateSlowAccounts(createBatcher(cut), openPool("patient", { lockMs: 100 }));
+    const decide = separateSlowAccounts(
+      createBatcher(placeOf(cut)),
+      placeOf(openPool("patient", { lockMs: 100 })),
+    );
     const deciding = decide(itemFor(records));
     const refused = expect(deciding).rejects.toMatchObject({ code: "57P01" });
     await untilBlocked();

@@ -228,7 +228,7 @@ async function checkKept(client: Client, { decided, lost }: Seen): Promise<void>
     "rows of spent challenges": await count(client, "from spent_challenges"),
     "micro-USD paid": Number(
       (
-        await client.query<Row>("select sum($1::bigint - balance_micro_usd) as n from balances", [
+        await client.query<Row>("select sum($1::bigint - balance_micro_usd) as n from account_credit", [
           CREDIT_MICRO_USD,
         ])
       ).rows[0]?.n,

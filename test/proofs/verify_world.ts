@@ -20,7 +20,7 @@ import type { ApiKeyCaller } from "../../src/route.ts";
 import { createSecretBox } from "../../src/secret_box.ts";
 import { type SteeredClock, steeredClock } from "../support/clock.ts";
 import { createProofWorld, type ProofWorld, type WorldOptions } from "../support/proof_world.ts";
-import { type DecisionWorld, decisionWorld } from "./decision_world.ts";
+import { type DecisionWorld, decisionWorld, placeOf } from "./decision_world.ts";
 
 /** The time at which proofs are made and verified, unless a test moves the clock. */
 export const now = new Date("2026-05-01T10:00:00.250Z");
@@ -64,8 +64,8 @@ export function verifyWorld(): VerifyWorld {
       resolveProofRef: createProofRefResolver(world.db),
       findRecorded,
       memory: createCertificateMemory(100),
-      decide: createBatcher(world.pool),
-      lockCertificates: createCertificateLocks(world.openPool("rates", { max: 2 })),
+      decide: createBatcher(placeOf(world.pool)),
+      lockCertificates: createCertificateLocks(world.openPool("rates", { max: 2 }), placeOf(world.pool)),
       isAccepted: createAcceptanceFinder(world.db),
       refusals: createRefusals({ perMinute: 100_000, clock }),
       repeats: createRepeats({ perMinute: 100_000, clock, findRecorded }),

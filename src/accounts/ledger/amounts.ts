@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import type { Transaction } from "../../db/database.ts";
-import type { BalanceRow } from "../../db/tables.ts";
+import type { AccountCreditRow } from "../../db/tables.ts";
 
 /** Price of one decision in micro-USD (specification §8: 0.002 USD per verification). */
 export const VERIFICATION_PRICE_MICRO_USD = 2_000;
@@ -35,7 +35,7 @@ export function formatUsd(microUsd: number): string {
   return `${microUsd < 0 ? "-" : ""}${Math.trunc(amount / MICRO)}.${shown}`;
 }
 
-type Balance = Pick<BalanceRow, "balance_micro_usd" | "low_at_micro_usd">;
+type Credit = Omit<AccountCreditRow, "account_id">;
 
 const LOW_PART = 5;
 
@@ -43,8 +43,9 @@ const LOW_PART = 5;
 export const creditLevels = ["enough", "low", "exhausted"] as const;
 export type CreditLevel = (typeof creditLevels)[number];
 
-/** Returns the credit level of a balance. */
-export function creditLevel({ balance_micro_usd, low_at_micro_usd }: Balance): CreditLevel {
+/** Returns the level of an account's credit. A postpaid account always has enough. */
+export function creditLevel({ balance_micro_usd, low_at_micro_usd, terms }: Credit): CreditLevel {
+  if (terms === "postpaid") return "enough";
   if (balance_micro_usd < VERIFICATION_PRICE_MICRO_USD) return "exhausted";
   return balance_micro_usd <= low_at_micro_usd ? "low" : "enough";
 }

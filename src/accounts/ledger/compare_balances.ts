@@ -75,7 +75,8 @@ with posted as (
   select account_id, count(*) as postings,
          sum(case 'credit' when credit_book then amount_micro_usd when debit_book then -amount_micro_usd else 0 end) as credit,
          count(*) filter (where (kind, debit_book, credit_book) not in
-           (('alpha_credit', 'grants', 'credit'), ('grant', 'grants', 'credit'), ('verification', 'credit', 'revenue'))) as strays,
+           (('alpha_credit', 'grants', 'credit'), ('grant', 'grants', 'credit'),
+            ('verification', 'credit', 'revenue'), ('verification', 'receivable', 'revenue'))) as strays,
          count(*) filter (where kind = 'grant' and not exists (
            select from credit_grants g where g.account_id = p.account_id and g.posted_at = p.posted_at
              and g.posting_id = p.posting_id and g.amount_micro_usd = p.amount_micro_usd)) as lone_grants
@@ -99,7 +100,7 @@ with posted as (
          coalesce(credit, 0)::bigint as credit, coalesce(balance_micro_usd, 0)::bigint as balance,
          coalesce(charges - matched, 0)::bigint as lone_charges,
          coalesce(decisions - matched, 0)::bigint as lone_decisions, coalesce(lone_grants, 0)::bigint as lone_grants
-  from (select * from balances where ${accounts}) as balances
+  from (select * from account_credit where ${accounts}) as balances
   full join posted using (account_id)
   full join moments using (account_id)
 )`;

@@ -10,12 +10,14 @@ import { oneLine } from "../../input/schemas.ts";
 import { emailAddress } from "../email.ts";
 import { formatUsd, parseUsd, USD_RULE } from "./amounts.ts";
 import { readCreditState, readPostings } from "./credits_route.ts";
-import { GrantError, grantCredits } from "./grants.ts";
+import { AccountWithoutBalance, GrantError, grantCredits } from "./grants.ts";
+import { changeTerms } from "./terms.ts";
 
 /** Options of `deputize credits`, as given on the command line. */
 export type CreditsOptions = { account: string; json?: boolean };
 export type GrantOptions = CreditsOptions & { amount: string; reason: string; reference?: string };
 export type ListOptions = CreditsOptions & { limit?: string; cursor?: string };
+export type TermsOptions = CreditsOptions & { postpaid?: boolean; prepaid?: boolean; reason: string };
 
 type Report = { json: Record<string, unknown>; lines: string[] };
 
@@ -34,14 +36,13 @@ async function grant(
 ): Promise<Report> {
   const amount = parseUsd(options.amount);
   if (amount === undefined) throw new CreditsError(`--amount must be ${USD_RULE}`);
-  const reason = reasonText.safeParse(options.reason);
-  if (!reason.success) throw new CreditsError("--reason must be one line of 1 to 200 characters");
+  const reason = readReason(options.reason);
   const reference = referenceText.safeParse(options.reference);
   if (!reference.success) {
     throw new CreditsError("--reference must be 1 to 128 visible ASCII characters without a space");
   }
   const account = await findAccount(db, options.account);
-  const wanted = { accountId: account.accountId, amount, reason: reason.data, reference: reference.data };
+  const wanted = { accountId: account.accountId, amount, reason, reference: reference.data };
   const posted = await grantCredits(db, wanted, clock.now());
   const json = {
     account_id: account.accountId,
@@ -68,6 +69,28 @@ async function grant(
   };
 }
 
+function readReason(text: string): string {
+  const reason = reasonText.safeParse(text);
+  if (!reason.success) throw new CreditsError("--reason must be one line of 1 to 200 characters");
+  return reason.data;
+}
+
+async function changeTermsOf(db: Database, options: TermsOptions, clock: Clock): Promise<Report> {
+  const { postpaid = false, prepaid = false } = options;
+  if (postpaid === prepaid) throw new CreditsError("use either --postpaid or --prepaid");
+  const terms = postpaid ? "postpaid" : "prepaid";
+  const reason = readReason(options.reason);
+  const account = await findAccount(db, options.account);
+  const changed = await changeTerms(db, { accountId: account.accountId, terms, reason }, clock.now());
+  return {
+    json: { account_id: account.accountId, email: account.email, terms, changed },
+    lines: [
+      changed ? `The account is now ${terms}` : `The account was ${terms} already; nothing was changed`,
+      ...about(account),
+    ],
+  };
+}
+
 async function show(db: Database, options: CreditsOptions): Promise<Report> {
   const account = await findAccount(db, options.account);
   const state = await readCreditState(db, account.accountId);
@@ -78,6 +101,7 @@ async function show(db: Database, options: CreditsOptions): Promise<Report> {
       ...about(account),
       `Balance    ${state.balance_usd} USD, enough for ${Math.floor(balance / price)} decisions of ${formatUsd(price)} USD`,
       `Low at     ${formatUsd(lowAt)} USD`,
+      `Terms      ${state.terms}`,
     ],
   };
 }
@@ -94,7 +118,7 @@ async function list(db: Database, options: ListOptions): Promise<Report> {
       item.posted_at,
       item.kind.padEnd("verification".length),
       `${formatUsd(item.amount_micro_usd)} USD`.padStart(18),
-      ...(item.reference === undefined ? [] : [item.reference, item.reason]),
+      ...[item.terms, item.reference, item.reason].filter((text) => text !== undefined),
     ].join("  "),
   );
   return {
@@ -117,6 +141,7 @@ export type CreditsCommands = {
   grant(options: GrantOptions): Promise<number>;
   show(options: CreditsOptions): Promise<number>;
   list(options: ListOptions): Promise<number>;
+  terms(options: TermsOptions): Promise<number>;
 };
 
 /**
@@ -133,6 +158,7 @@ export function createCreditsCommands(deps: CreditsCommandsDeps): CreditsCommand
     },
     show: (options) => run(deps, options, (db) => show(db, options)),
     list: (options) => run(deps, options, (db) => list(db, options)),
+    terms: (options) => run(deps, options, (db) => changeTermsOf(db, options, deps.clock)),
   };
 }
 
@@ -159,7 +185,7 @@ async function run(
 }
 
 function isCreditsError(error: unknown): error is Error {
-  return error instanceof CreditsError || error instanceof GrantError || error instanceof ApiError;
+  return [CreditsError, GrantError, AccountWithoutBalance, ApiError].some((type) => error instanceof type);
 }
 
 /** An `AggregateError` contains one error for each address that was tried. */
@@ -179,9 +205,7 @@ async function findAccount(db: Database, idOrEmail: string): Promise<Account> {
     .where(email.success ? { email: email.data } : { account_id: id })
     .first("account_id", "email", "onboarding_step");
   if (row === undefined) throw new CreditsError(`There is no account ${idOrEmail}`);
-  if (row.onboarding_step !== "complete") {
-    throw new CreditsError("The account has not completed its onboarding, so it has no balance yet");
-  }
+  if (row.onboarding_step !== "complete") throw new AccountWithoutBalance();
   return { accountId: row.account_id, email: row.email };
 }
 

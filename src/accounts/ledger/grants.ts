@@ -5,6 +5,11 @@ import { formatUsd, lowMark } from "./amounts.ts";
 /** A refused grant, which changed nothing. The message gives the reason to the person who requested it. */
 export class GrantError extends Error {}
 
+/** A change of credit that was refused because the account has none yet. */
+export class AccountWithoutBalance extends Error {
+  override message = "The account has not completed its onboarding, so it has no balance yet";
+}
+
 /** Credit for an account, in whole micro-USD. A reference can be used once. */
 export type Grant = { accountId: string; amount: number; reason: string; reference: string };
 
@@ -63,9 +68,10 @@ export async function grantCredits(database: Database, grant: Grant, now: Date):
 
 async function credit(tx: Transaction, { accountId, amount }: Grant): Promise<number> {
   const own = { account_id: accountId };
-  const before = await tx("balances").where(own).forUpdate().first("balance_micro_usd");
+  await tx.raw("select join_slices(?)", [accountId]);
+  const before = await tx("balances").where(own).first("balance_micro_usd");
   if (before === undefined) {
-    throw new GrantError("The account has not completed its onboarding, so it has no balance yet");
+    throw new AccountWithoutBalance();
   }
   const balance = before.balance_micro_usd + amount;
   if (balance > MOST_BALANCE) {
@@ -85,7 +91,7 @@ async function readRepeated(tx: Transaction, { accountId, amount, reference }: G
         .andOn("p.posted_at", "g.posted_at")
         .andOn("p.posting_id", "g.posting_id"),
     )
-    .join("balances as b", "b.account_id", "g.account_id")
+    .join("account_credit as b", "b.account_id", "g.account_id")
     .where("g.reference", reference)
     .first(
       "g.account_id",

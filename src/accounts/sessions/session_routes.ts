@@ -58,7 +58,7 @@ export function sessionRoute({ db }: { db: Database }): Route {
     async handle({ caller }) {
       const row = await db("sessions as s")
         .join("accounts as a", "a.account_id", "s.account_id")
-        .leftJoin("balances as b", "b.account_id", "a.account_id")
+        .leftJoin("account_credit as b", "b.account_id", "a.account_id")
         .where("s.session_id", caller.sessionId)
         .first(
           "a.account_id",
@@ -72,12 +72,13 @@ export function sessionRoute({ db }: { db: Database }): Route {
           "a.own_role",
           "b.balance_micro_usd",
           "b.low_at_micro_usd",
+          "b.terms",
           "s.expires_at",
         );
       if (row === undefined) throw new Error("The session disappeared during the call");
-      const { balance_micro_usd, low_at_micro_usd, expires_at, own_role, ...account } = row;
+      const { balance_micro_usd, low_at_micro_usd, terms, expires_at, own_role, ...account } = row;
       const { account_id, organization_name } = account;
-      const credit = levelOf({ balance_micro_usd, low_at_micro_usd });
+      const credit = levelOf({ balance_micro_usd, low_at_micro_usd, terms });
       const own = own_role === null ? [] : [{ account_id, organization_name, role: own_role, credit }];
       return {
         body: {
@@ -95,22 +96,30 @@ export function sessionRoute({ db }: { db: Database }): Route {
 async function findMemberships(db: Database, accountId: string) {
   const rows = await db("organization_members as m")
     .join("accounts as a", "a.account_id", "m.organization_id")
-    .leftJoin("balances as b", "b.account_id", "a.account_id")
+    .leftJoin("account_credit as b", "b.account_id", "a.account_id")
     .where("m.account_id", accountId)
     .orderBy(["m.joined_at", "m.organization_id"])
-    .select("a.account_id", "a.organization_name", "m.role", "b.balance_micro_usd", "b.low_at_micro_usd");
-  return rows.map(({ balance_micro_usd, low_at_micro_usd, ...account }) => ({
+    .select(
+      "a.account_id",
+      "a.organization_name",
+      "m.role",
+      "b.balance_micro_usd",
+      "b.low_at_micro_usd",
+      "b.terms",
+    );
+  return rows.map(({ balance_micro_usd, low_at_micro_usd, terms, ...account }) => ({
     ...account,
-    credit: levelOf({ balance_micro_usd, low_at_micro_usd }),
+    credit: levelOf({ balance_micro_usd, low_at_micro_usd, terms }),
   }));
 }
 
-function levelOf({
-  balance_micro_usd,
-  low_at_micro_usd,
-}: Record<"balance_micro_usd" | "low_at_micro_usd", number | null>): CreditLevel | null {
-  if (balance_micro_usd === null || low_at_micro_usd === null) return null;
-  return creditLevel({ balance_micro_usd, low_at_micro_usd });
+type Credit = Parameters<typeof creditLevel>[0];
+
+/** Returns the level of the credit, or null for an account without a balance. */
+function levelOf(credit: { [K in keyof Credit]: Credit[K] | null }): CreditLevel | null {
+  const { balance_micro_usd, low_at_micro_usd, terms } = credit;
+  if (balance_micro_usd === null || low_at_micro_usd === null || terms === null) return null;
+  return creditLevel({ balance_micro_usd, low_at_micro_usd, terms });
 }
 
 const signOutBody = z

@@ -58,13 +58,13 @@ function postings(visit: Visit, { credits: { items = [], next_cursor = null } }:
     ${pager(visit, next_cursor)}</section>`;
 }
 
-function what({ texts: { credit: words } }: Visit, { kind, reason, reference }: Posting): Html {
-  return html`${words.kinds[kind]}${reason !== undefined && html`: ${reason}`}
+function what({ texts: { credit: words } }: Visit, { kind, terms, reason, reference }: Posting): Html {
+  return html`${words.kinds[kind]}${terms !== undefined && html` (${words.terms[terms]})`}${reason !== undefined && html`: ${reason}`}
     ${reference !== undefined && html`<br /><span class="quiet">${words.reference} ${reference}</span>`}`;
 }
 
 function signed(microUsd: number): string {
-  return `${microUsd < 0 ? "−" : "+"}${formatUsd(Math.abs(microUsd))}`;
+  return `${microUsd < 0 ? "−" : microUsd > 0 ? "+" : ""}${formatUsd(Math.abs(microUsd))}`;
 }
 
 /** The estimate of how long the credit will last uses the decisions of this many past days. */
@@ -83,6 +83,7 @@ type Left = { credits: Answers["get_credits"]; counts: DailyCounts | undefined }
 /** Returns the remaining credit in decisions and days, and the contact for more credit if it is low. */
 export function creditLeft(visit: Visit, { credits, counts }: Left): Html {
   const { home, credit: words } = visit.texts;
+  if (credits.terms === "postpaid") return html`<p class="figure">${words.invoiced}</p>`;
   const days = counts && daysLeft(credits, counts);
   const level = creditLevel(credits);
   return html`<p class="figure">${home.balance(credits.balance_usd)}</p>

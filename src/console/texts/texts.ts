@@ -36,7 +36,14 @@ export const CREDIT = {
   what: "What",
   amount: "US dollars",
   noPostings: "Nothing was posted yet. The first decision is the first charge.",
-  kinds: { alpha_credit: "Credit to begin with", grant: "Credit granted", verification: "A decision" },
+  kinds: {
+    alpha_credit: "Credit to begin with",
+    grant: "Credit granted",
+    verification: "A decision",
+    terms: "Changed terms",
+  },
+  terms: { prepaid: "prepaid", postpaid: "postpaid" },
+  invoiced: "Decisions are invoiced. They need no credit.",
   reference: "reference",
 };
 

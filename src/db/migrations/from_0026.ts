@@ -205,5 +205,53 @@ alter table connections add column rotation_request text;
 `,
 };
 
+/** Credit that decisions can take without waiting for each other, and accounts that pay later. */
+export const creditSlices = {
+  name: "0030_credit_slices",
+  sql: `
+alter table balances
+  -- Whether part of the credit is in balance_slices. Then no decision charges this row.
+  add column is_split boolean not null default false,
+  add column terms text not null default 'prepaid' check (terms in ('prepaid', 'postpaid')),
+  add check (terms = 'prepaid' or not is_split);
+
+-- Parts of an account's credit. A decision charges any slice that no other decision has locked.
+create table balance_slices (
+  account_id uuid not null references balances on delete cascade,
+  slice integer not null,
+  balance_micro_usd bigint not null check (balance_micro_usd >= 0),
+  primary key (account_id, slice)
+) with (fillfactor = 50);
+
+-- Locks the balance of an account, and puts its slices back into it. Does nothing without a balance. Each
+-- statement of this function sees what others committed before it, so no slice is missed.
+create function join_slices(account uuid) returns void language plpgsql as $$
+begin
+  perform from balances where account_id = account for update;
+  with slice as (delete from balance_slices where account_id = account returning balance_micro_usd)
+  update balances set is_split = false,
+    balance_micro_usd = balance_micro_usd + coalesce((select sum(slice.balance_micro_usd) from slice), 0)
+  where account_id = account and is_split;
+end $$;
+
+create view account_credit as
+  select account_id, low_at_micro_usd, terms,
+         (balance_micro_usd + coalesce((
+           select sum(s.balance_micro_usd) from balance_slices s where s.account_id = b.account_id), 0))::bigint
+         as balance_micro_usd
+  from balances b;
+
+-- Changes of the terms, newest last. The columns of time and id are like those of postings, for one list.
+create table credit_terms (
+  account_id uuid not null references accounts,
+  posted_at timestamptz not null,
+  posting_id bytea not null,
+  terms text not null check (terms in ('prepaid', 'postpaid')),
+  reason text not null,
+  primary key (account_id, posted_at, posting_id)
+);
+`,
+};
+
 /** The migrations of this file, in order. A new one goes to the end. */
-export const latest = [organizations, consoleColumns, historyMonths, rotationRequests];
+export const latest = [organizations, consoleColumns, historyMonths, rotationRequests, creditSlices];

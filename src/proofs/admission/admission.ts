@@ -39,13 +39,14 @@
  * - Guard 5 runs inside the rules, when a constraint first asks how often a certificate was used. It gives
  *   the call exclusive access to the certificate. The call decides in the transaction that counted the uses,
  *   and skips guards 6 and 7.
- * - Guard 6 wraps guard 7. A batch that finds a row locked gives up after 50 ms. The items that need the row
- *   then wait alone, so one account's lock does not delay the other accounts in the batch.
+ * - Guard 6 wraps guard 7. A batch that finds a row locked gives up after 50 ms. The accounts that need the
+ *   row then wait apart, each in batches of its own, and do not delay the other accounts in the batch.
  *
  * Guards 1 to 7 count in the memory of one process, except the daily agent limit next to guard 1.
  */
 import type { Pool } from "pg";
 import { Counter, Gauge } from "prom-client";
+import { createCreditSources } from "../../accounts/ledger/credit_source.ts";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import type { Metrics } from "../../metrics.ts";
@@ -105,12 +106,14 @@ export function createGuards(deps: {
 }): Guards {
   const { db, decisions, patient, rated, perMinute, clock } = deps;
   const findRecorded = createRecordedFinder(db);
+  const sources = createCreditSources();
+  const batches = { pool: decisions, sources };
   return {
     findRecorded,
     repeats: createRepeats({ perMinute, clock, findRecorded }),
     refusals: createRefusals({ perMinute, clock }),
-    lockCertificates: createCertificateLocks(rated),
+    lockCertificates: createCertificateLocks(rated, batches),
     isAccepted: createAcceptanceFinder(db),
-    decide: separateSlowAccounts(createBatcher(decisions), patient),
+    decide: separateSlowAccounts(createBatcher(batches), { pool: patient, sources }),
   };
 }

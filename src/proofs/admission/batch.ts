@@ -1,8 +1,9 @@
 import { LRUCache } from "lru-cache";
-import type { Pool } from "pg";
+import type { Pool, PoolClient } from "pg";
+import type { CreditSource, CreditSources } from "../../accounts/ledger/credit_source.ts";
 import { LOCK_NOT_AVAILABLE, sqlState } from "../../db/errors.ts";
 import { ApiError } from "../../errors.ts";
-import { type DecisionOutcome, decideBatch } from "../decide/decision.ts";
+import { type BatchOutcome, type DecisionOutcome, decideBatch } from "../decide/decision.ts";
 import type { DecisionItem } from "../decide/decision_item.ts";
 
 /** Decides an item. Calls `onHeld` before it waits longer for a row that another transaction has locked. */
@@ -24,12 +25,15 @@ type Waiting = {
   reject(error: unknown): void;
 };
 
+/** The connections on which batches run, and the memory of what their accounts pay from. */
+export type BatchPlace = { pool: Pool; sources: CreditSources };
+
 /**
  * Creates a batcher that combines concurrent decisions into one statement. A second statement runs in
  * parallel only for a full batch, or if the first statement takes long. An item that could not be sent in
  * time is refused with `unavailable`. It was not decided and never will be.
  */
-export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): Decide {
+export function createBatcher(place: BatchPlace, limits: BatchLimits = defaultLimits): Decide {
   let waiting: Waiting[] = [];
   let running = 0;
   let soon: NodeJS.Immediate | undefined;
@@ -54,7 +58,7 @@ export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): 
     const batch = waiting.slice(0, limits.maxItems);
     waiting = waiting.slice(limits.maxItems);
     running += 1;
-    void decideTogether(pool, batch).finally(() => {
+    void decideTogether(place, batch).finally(() => {
       running -= 1;
       schedule();
     });
@@ -76,23 +80,106 @@ export function createBatcher(pool: Pool, limits: BatchLimits = defaultLimits): 
     });
 }
 
-/** Decides a batch. If the database rejects it, sends each item once more on its own. Never rejects. */
-async function decideTogether(pool: Pool, batch: readonly Waiting[], isLastTry = false): Promise<void> {
+/** How often an item is sent again after the database refused its batch, or its account paid otherwise. */
+const TRIES = 8;
+/** The most statements that replace a refused one. */
+const MOST_PARTS = 8;
+
+/**
+ * Decides a batch, with one statement for each source of credit. Never rejects.
+ *
+ * If the database refuses a statement, sends its accounts again in groups, until each account disturbs only
+ * itself. The items of one account are then halved, down to the item that is to blame. If they need a locked
+ * row, they are rejected together.
+ */
+async function decideTogether(place: BatchPlace, batch: readonly Waiting[], tries = TRIES): Promise<void> {
+  const bySource = Map.groupBy(batch, ({ item }) => place.sources.of(item.accountId));
+  await Promise.all([...bySource].map(([source, part]) => decidePart(place, part, { source, tries })));
+}
+
+async function decidePart(
+  place: BatchPlace,
+  part: readonly Waiting[],
+  { source, tries }: { source: CreditSource; tries: number },
+): Promise<void> {
+  const { pool, sources } = place;
+  const items = part.map(({ item }) => item);
+  let outcomes: BatchOutcome[];
   try {
-    const outcomes = await decideBatch(
-      pool,
-      batch.map((waiting) => waiting.item),
-    );
-    batch.forEach((waiting, n) => {
-      waiting.resolve(outcomes[n] as DecisionOutcome);
-    });
+    outcomes = await decideBatch(pool, items, source, sources.onAmple);
   } catch (error) {
-    if (!wasRefused(error) || isLastTry) {
-      for (const waiting of batch) waiting.reject(error);
-      return;
-    }
-    await Promise.all(batch.map((waiting) => decideTogether(pool, [waiting], true)));
+    const smaller = tries > 0 && wasRefused(error) ? partsOf(part, { error, isFirst: tries === TRIES }) : [];
+    if (smaller.length === 0) for (const { reject } of part) reject(error);
+    await Promise.all(smaller.map((each) => decideTogether(place, each, tries - 1)));
+    return;
   }
+  const unfunded: Waiting[] = [];
+  for (const [n, outcome] of outcomes.entries()) {
+    const waiting = part[n] as Waiting;
+    if (outcome.kind === "unfunded") unfunded.push(waiting);
+    else waiting.resolve(outcome);
+  }
+  if (unfunded.length > 0) await decideUnfunded(place, unfunded, { source, tries });
+}
+
+/** Finds out what the accounts of these items pay from, and sends the items again. */
+async function decideUnfunded(
+  place: BatchPlace,
+  part: readonly Waiting[],
+  { source, tries }: { source: CreditSource; tries: number },
+): Promise<void> {
+  const accountIds = [...new Set(part.map(({ item }) => item.accountId))];
+  try {
+    const without = await place.sources.settle(place.pool, accountIds, source);
+    if (tries === 0) throw new ApiError("unavailable");
+    const payers = part.filter(({ item }) => !without.includes(item.accountId));
+    for (const { resolve } of part.filter((each) => !payers.includes(each))) {
+      resolve({ kind: "credits_exhausted" });
+    }
+    await decideTogether(place, payers, tries - 1);
+  } catch (error) {
+    for (const { reject } of part) reject(error);
+  }
+}
+
+/** Decides one item in the client's transaction. Asks on another connection what the account pays from. */
+export async function decideOne(
+  client: PoolClient,
+  item: DecisionItem,
+  { pool, sources }: BatchPlace,
+): Promise<DecisionOutcome> {
+  for (let tries = TRIES; tries > 0; tries -= 1) {
+    const source = sources.of(item.accountId);
+    const [outcome] = await decideBatch(client, [item], source, sources.onAmple);
+    if (outcome !== undefined && outcome.kind !== "unfunded") return outcome;
+    const without = await sources.settle(pool, [item.accountId], source);
+    if (without.length > 0) return { kind: "credits_exhausted" };
+  }
+  throw new ApiError("unavailable");
+}
+
+/**
+ * Returns the parts of a refused batch that are sent again: at most `MOST_PARTS` groups of whole accounts, or
+ * one account's items once more, and then their halves.
+ */
+function partsOf(
+  part: readonly Waiting[],
+  { error, isFirst }: { error: unknown; isFirst: boolean },
+): Waiting[][] {
+  const accounts = [...Map.groupBy(part, ({ item }) => lockedTogether(item).join(" ")).values()];
+  if (accounts.length > 1) {
+    const groups = Map.groupBy(accounts.entries(), ([n]) => n % MOST_PARTS);
+    return [...groups.values()].map((group) => group.flatMap(([, items]) => items));
+  }
+  if (sqlState(error) === LOCK_NOT_AVAILABLE) return [];
+  if (isFirst) return accounts;
+  const half = Math.ceil(part.length / 2);
+  return part.length === 1 ? [] : [part.slice(0, half), part.slice(half)];
+}
+
+/** Returns the accounts whose rows a decision locks. */
+function lockedTogether({ accountId, certificates }: DecisionItem): string[] {
+  return [...new Set([accountId, ...certificates.map((certificate) => certificate.accountId)])].sort();
 }
 
 /** SQLSTATE classes of errors that change nothing: bad data, constraint violation, rollback, lock timeout. */
@@ -102,37 +189,45 @@ function wasRefused(error: unknown): boolean {
   return refusals.includes(sqlState(error)?.slice(0, 2) ?? "");
 }
 
-/** Milliseconds that a batch waits for a locked row before its items are decided one by one. */
+/** Milliseconds that a batch waits for a locked row before the accounts that need the row wait apart. */
 export const QUICK_LOCK_MS = 50;
-/** Milliseconds that a single item waits for a locked row before it fails with `unavailable`. */
+/** Milliseconds that these accounts wait for a locked row before their items fail with `unavailable`. */
 export const PATIENT_LOCK_MS = 2_000;
 /** Milliseconds for which an account's decisions avoid the batches after one of its rows was locked. */
 const AVOID_MS = 1_000;
 const AVOIDED_ACCOUNTS = 10_000;
 
 /**
- * Returns a decider that prevents one account's locked rows from delaying other accounts. An item that needs
- * a locked row waits alone, and so do the next decisions of its account. `batched` must wait for a locked row
- * for at most `QUICK_LOCK_MS`, and `patient` for at most `PATIENT_LOCK_MS`.
+ * Returns a decider that prevents one account's locked rows from delaying other accounts. The items that need
+ * a locked row wait together, apart from the batches, and so do the next decisions of their accounts.
+ * `batched` must wait for a locked row for at most `QUICK_LOCK_MS`, and the pool of `patient` for at most
+ * `PATIENT_LOCK_MS`.
  */
-export function separateSlowAccounts(batched: Decide, patient: Pool): Decide {
+export function separateSlowAccounts(batched: Decide, patient: BatchPlace): Decide {
   const avoided = new LRUCache<string, true>({ max: AVOIDED_ACCOUNTS, ttl: AVOID_MS });
+  const lanes = new LRUCache<string, Decide>({ max: AVOIDED_ACCOUNTS });
 
-  async function decideAlone(item: DecisionItem, onHeld?: () => void): Promise<DecisionOutcome> {
+  function decideApart(
+    item: DecisionItem,
+    accounts: string[],
+    onHeld?: () => void,
+  ): Promise<DecisionOutcome> {
     onHeld?.();
-    const [outcome] = await decideBatch(patient, [item]);
-    return outcome as DecisionOutcome;
+    const key = accounts.join(" ");
+    const lane = lanes.get(key) ?? createBatcher(patient, { ...defaultLimits, maxStatements: 1 });
+    lanes.set(key, lane);
+    return lane(item);
   }
 
   return async (item, onHeld) => {
-    const accounts = new Set([item.accountId, ...item.certificates.map(({ accountId }) => accountId)]);
-    if ([...accounts].some((accountId) => avoided.has(accountId))) return decideAlone(item, onHeld);
+    const accounts = lockedTogether(item);
+    if (accounts.some((accountId) => avoided.has(accountId))) return decideApart(item, accounts, onHeld);
     try {
       return await batched(item);
     } catch (error) {
       if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
       for (const accountId of accounts) avoided.set(accountId, true);
-      return decideAlone(item, onHeld);
+      return decideApart(item, accounts, onHeld);
     }
   };
 }

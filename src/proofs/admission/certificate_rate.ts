@@ -6,8 +6,7 @@ import { type ApiError, rateLimited } from "../../errors.ts";
 import type { DelegationCert } from "../../protocol/documents/certificate.ts";
 import { type ProofBundle, rootCertificate } from "../../protocol/documents/proof_bundle.ts";
 import type { ApiKeyCaller } from "../../route.ts";
-import { type DecisionOutcome, decideBatch } from "../decide/decision.ts";
-import type { Decide } from "./batch.ts";
+import { type BatchPlace, type Decide, decideOne } from "./batch.ts";
 import type { StepAside } from "./fair_queue.ts";
 
 /** Counts the `allow` decisions with a certificate in the last `windowSeconds`. */
@@ -43,9 +42,9 @@ function isRated(certificate: DelegationCert): boolean {
  * Creates the function that locks certificates. It locks their rows before it counts, so the counts include
  * everything that the previous lock recorded. Calls for the same certificates queue in memory, so they use
  * only one connection of `pool`. `pool` must serve nothing else. Calls from other accounts never fill the
- * queue.
+ * queue. `credit` finds out what an account pays from.
  */
-export function createCertificateLocks(pool: Pool): LockCertificates {
+export function createCertificateLocks(pool: Pool, credit: BatchPlace): LockCertificates {
   const calls = createKeyCounts();
   const callsOfOthers = createKeyCounts();
   const oneAtATime = createPerKeyQueue();
@@ -75,7 +74,7 @@ export function createCertificateLocks(pool: Pool): LockCertificates {
   return async (counting) => {
     const leave = await queueUp(counting);
     try {
-      return await lockRows(await pool.connect(), counting, leave);
+      return await lockRows(await pool.connect(), counting, { credit, leave });
     } catch (error) {
       leave();
       throw error;
@@ -86,7 +85,7 @@ export function createCertificateLocks(pool: Pool): LockCertificates {
 async function lockRows(
   client: PoolClient,
   { certificates, now }: Counting,
-  leave: () => void,
+  { credit, leave }: { credit: BatchPlace; leave: () => void },
 ): Promise<CertificateLock> {
   let isCommitted = false;
 
@@ -112,10 +111,10 @@ async function lockRows(
   return {
     countAllows: countAllowsBefore(client, now),
     async decide(item) {
-      const [outcome] = await decideBatch(client, [item]);
+      const outcome = await decideOne(client, item, credit);
       await client.query("commit");
       isCommitted = true;
-      return outcome as DecisionOutcome;
+      return outcome;
     },
     async end() {
       await release();

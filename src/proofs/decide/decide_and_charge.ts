@@ -1,3 +1,4 @@
+import type { CreditSource } from "../../accounts/ledger/credit_source.ts";
 import { type DecisionItem, ITEMS, LINKS, PRICE } from "./decision_item.ts";
 import { crossesMark, lowCreditEvents } from "./low_credit_events.ts";
 
@@ -57,6 +58,60 @@ remembered as (
 type Form = "plain" | "whole";
 
 /**
+ * For each source of credit: the SQL that finds the credit of each account, the SQL that charges it, and the
+ * book that a charge is posted from. An account without a row in `held` does not use this source.
+ */
+const CREDIT: Record<CreditSource, { held: string; charge: string; book: string }> = {
+  balance: {
+    held: `
+  select account_id, balance_micro_usd, low_at_micro_usd from balances
+  where account_id in (select account_id from wanted) and terms = 'prepaid' and not is_split
+  order by account_id for update`,
+    charge: `
+paid as (
+  select paid.*, ${crossesMark(PRICE)} as crosses
+  from (
+    select account_id, balance_micro_usd as before, balance_micro_usd - due.charges * ${PRICE} as after,
+           low_at_micro_usd as low_at
+    from held join due using (account_id)
+  ) as paid
+),
+charge as (
+  update balances b
+  set balance_micro_usd = paid.after, next_event_seq = b.next_event_seq + paid.crosses::int
+  from paid
+  where b.account_id = paid.account_id
+  returning b.account_id, paid.after, paid.low_at, case when paid.crosses then b.next_event_seq - 1 end as event_seq
+),
+${lowCreditEvents(PRICE)},`,
+    book: "credit",
+  },
+  slices: {
+    held: `
+  select account_id, slice, balance_micro_usd, null::bigint as low_at_micro_usd from wanted
+  cross join lateral (
+    select slice, balance_micro_usd from balance_slices s
+    where s.account_id = wanted.account_id and s.balance_micro_usd >= wanted.items * ${PRICE}
+    order by slice limit 1 for update skip locked
+  ) as free`,
+    charge: `
+charge as (
+  update balance_slices s set balance_micro_usd = s.balance_micro_usd - due.charges * ${PRICE}
+  from held join due using (account_id)
+  where s.account_id = held.account_id and s.slice = held.slice
+),`,
+    book: "credit",
+  },
+  invoice: {
+    held: `
+  select account_id, ${Number.MAX_SAFE_INTEGER}::bigint as balance_micro_usd, null::bigint as low_at_micro_usd
+  from balances where account_id in (select account_id from wanted) and terms = 'postpaid'`,
+    charge: "",
+    book: "receivable",
+  },
+};
+
+/**
  * Returns the statement that decides a whole batch in one commit. Each item accesses rows of one account, and
  * two kinds of rows of its root's account: certificates, and history rows about decisions of other accounts.
  * Such a history row records the verifier's current names. The statement reads these names for such rows
@@ -81,7 +136,7 @@ type Form = "plain" | "whole";
  * The statement receives scopes as canonical JSON and filters them as `json`, which keeps each element
  * unchanged. `offset 0` makes Postgres plan and run the subquery before it only once, not once per use.
  */
-const statementFor = (form: Form): string => `
+const statementFor = (form: Form, source: CreditSource): string => `
 with item as (
   select distinct on (connection_id, challenge) * from ${ITEMS}
   order by connection_id, challenge, n
@@ -127,10 +182,7 @@ judged as (
 wanted as (
   select account_id, count(*) as items from judged where charged group by account_id
 ),
-held as (
-  select account_id, balance_micro_usd, low_at_micro_usd from balances
-  where account_id in (select account_id from wanted)
-  order by account_id for update
+held as (${CREDIT[source].held}
 ),
 payable as (
   select * from (
@@ -161,21 +213,6 @@ decidable as (
 due as (
   select account_id, count(*) as charges from decidable where charged group by account_id
 ),
-paid as (
-  select paid.*, ${crossesMark(PRICE)} as crosses
-  from (
-    select account_id, balance_micro_usd as before, balance_micro_usd - due.charges * ${PRICE} as after,
-           low_at_micro_usd as low_at
-    from held join due using (account_id)
-  ) as paid
-),
-charge as (
-  update balances b
-  set balance_micro_usd = paid.after, next_event_seq = b.next_event_seq + paid.crosses::int
-  from paid
-  where b.account_id = paid.account_id
-  returning b.account_id, paid.after, paid.low_at, case when paid.crosses then b.next_event_seq - 1 end as event_seq
-),
 decided as (
   select item.*, decidable.decision as final, decidable.reason as final_reason, decidable.charged,
          receipt.body, sha256(convert_to(receipt.body, 'UTF8')) as receipt_hash
@@ -202,7 +239,7 @@ decided as (
 ),
 posted as (
   insert into ledger_postings (account_id, posted_at, posting_id, kind, debit_book, credit_book, amount_micro_usd)
-  select account_id, decided_at, challenge, 'verification', 'credit', 'revenue', ${PRICE} from decided where charged
+  select account_id, decided_at, challenge, 'verification', '${CREDIT[source].book}', 'revenue', ${PRICE} from decided where charged
 ),
 history as (
   insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, human_id, cert_id,
@@ -222,20 +259,36 @@ queued as (
   where (select way from event_way) = 'kafka'
 ),
 ${form === "plain" ? "" : REMEMBERED}
-${lowCreditEvents(PRICE)}
-select item.n, fresh.n is not null as fresh, payable.n is not null as payable, decided.final as decision,
-       decided.final_reason as reason, decided.body as receipt, decided.receipt_hash
-from item
-left join fresh on fresh.n = item.n
-left join payable on payable.n = item.n
-left join decided on decided.n = item.n`;
+${CREDIT[source].charge}
+answer as (
+  select item.n, item.account_id, fresh.n is not null as fresh, payable.n is not null as payable,
+         decided.final as decision, decided.final_reason as reason, decided.body as receipt, decided.receipt_hash
+  from item
+  left join fresh on fresh.n = item.n
+  left join payable on payable.n = item.n
+  left join decided on decided.n = item.n
+)
+select answer.n, fresh, payable, decision, reason, receipt, receipt_hash,
+       held.account_id is not null as funded, held.balance_micro_usd as before, held.low_at_micro_usd as low_at
+from answer left join held using (account_id)`;
 
-const STATEMENTS = { plain: statementFor("plain"), whole: statementFor("whole") };
+const statementsFor = (form: Form) => ({
+  balance: statementFor(form, "balance"),
+  slices: statementFor(form, "slices"),
+  invoice: statementFor(form, "invoice"),
+});
+const STATEMENTS = { plain: statementsFor("plain"), whole: statementsFor("whole") };
 
-/** Returns the statement that decides these items, and the name under which it is prepared. */
-export function decisionStatement(items: readonly DecisionItem[]): { name: string; text: string } {
+/**
+ * Returns the statement that decides these items and charges this source of credit, and the name under which
+ * the statement is prepared.
+ */
+export function decisionStatement(
+  items: readonly DecisionItem[],
+  source: CreditSource,
+): { name: string; text: string } {
   const form = items.every(isPlain) ? "plain" : "whole";
-  return { name: `decide ${form}`, text: STATEMENTS[form] };
+  return { name: `decide ${form} ${source}`, text: STATEMENTS[form][source] };
 }
 
 function isPlain({ invocation, rootAccountId, accountId }: DecisionItem): boolean {

@@ -1,5 +1,6 @@
 import type { Pool, PoolClient } from "pg";
 import { VERIFICATION_PRICE_MICRO_USD } from "../../accounts/ledger/amounts.ts";
+import { type CreditSource, sliceOf } from "../../accounts/ledger/credit_source.ts";
 import { ApiError } from "../../errors.ts";
 import { decisionStatement } from "./decide_and_charge.ts";
 import { type DecisionItem, parametersOf } from "./decision_item.ts";
@@ -32,6 +33,9 @@ export type Decided = {
   replayed: boolean;
 };
 
+/** The outcome of an item in a batch. `unfunded`: nothing happened, because its account pays otherwise. */
+export type BatchOutcome = DecisionOutcome | { kind: "unfunded" };
+
 type AnswerRow = {
   n: number;
   fresh: boolean;
@@ -40,45 +44,63 @@ type AnswerRow = {
   reason: Reason | null;
   receipt: string | null;
   receipt_hash: Buffer | null;
+  /** Whether the account pays from the given source. */
+  funded: boolean;
+  before: number | null;
+  low_at: number | null;
 };
 
-/** Decides a batch, in the client's transaction or in a new one. Rejects if it cannot confirm the commit. */
+/**
+ * Decides a batch whose accounts all pay from `source`, in the client's transaction or in a new one. Rejects
+ * if it cannot confirm the commit. Calls `onAmple` with each account whose balance could be split.
+ */
 export async function decideBatch(
   database: Pool | PoolClient,
   items: readonly DecisionItem[],
-): Promise<DecisionOutcome[]> {
+  source: CreditSource = "balance",
+  onAmple: (accountId: string) => void = () => {},
+): Promise<BatchOutcome[]> {
   const { rows } = await database.query<AnswerRow>({
-    ...decisionStatement(items),
+    ...decisionStatement(items, source),
     values: parametersOf(items, VERIFICATION_PRICE_MICRO_USD),
   });
+  for (const { n, before, low_at } of rows) {
+    if (before === null || low_at === null) continue;
+    if (sliceOf({ balance_micro_usd: before, low_at_micro_usd: low_at }) > 0) {
+      onAmple((items[n] as DecisionItem).accountId);
+    }
+  }
   const answers = new Map(rows.map((row) => [row.n, row]));
-  return shareExhaustion(
+  return shareShortage(
     items,
     items.map((_, n) => outcomeOf(answers.get(n))),
   );
 }
 
-/** Returns `credits_exhausted` also for items that share an invocation or challenge with an unpaid item. */
-function shareExhaustion(items: readonly DecisionItem[], outcomes: DecisionOutcome[]): DecisionOutcome[] {
-  if (!outcomes.some(({ kind }) => kind === "credits_exhausted")) return outcomes;
+/** Returns the outcome of an unpaid item also for items that share its invocation or challenge. */
+function shareShortage(items: readonly DecisionItem[], outcomes: BatchOutcome[]): BatchOutcome[] {
   const keysOf = ({ connectionId, challenge, invocation, rootAccountId }: DecisionItem) => [
     `${connectionId} challenge ${Buffer.from(challenge).toString("base64")}`,
     ...(invocation === null ? [] : [`${connectionId} invocation ${rootAccountId} ${invocation.id}`]),
   ];
-  const exhausted = new Set(
-    items.filter((_, n) => outcomes[n]?.kind === "credits_exhausted").flatMap(keysOf),
-  );
+  const unpaid = new Map<string, BatchOutcome>();
+  for (const [n, outcome] of outcomes.entries()) {
+    if (outcome.kind !== "credits_exhausted" && outcome.kind !== "unfunded") continue;
+    for (const key of keysOf(items[n] as DecisionItem)) unpaid.set(key, outcome);
+  }
+  if (unpaid.size === 0) return outcomes;
   return items.map((item, n) => {
-    const outcome = outcomes[n] as DecisionOutcome;
-    const isBehind = outcome.kind !== "decided" && keysOf(item).some((key) => exhausted.has(key));
-    return isBehind ? { kind: "credits_exhausted" } : outcome;
+    const outcome = outcomes[n] as BatchOutcome;
+    if (outcome.kind === "decided") return outcome;
+    const [shared] = keysOf(item).flatMap((key) => unpaid.get(key) ?? []);
+    return shared ?? outcome;
   });
 }
 
-function outcomeOf(row: AnswerRow | undefined): DecisionOutcome {
+function outcomeOf(row: AnswerRow | undefined): BatchOutcome {
   if (row === undefined) return { kind: "challenge_spent" };
   if (!row.fresh) return { kind: "invocation_taken" };
-  if (!row.payable) return { kind: "credits_exhausted" };
+  if (!row.payable) return { kind: row.funded ? "credits_exhausted" : "unfunded" };
   const { decision, reason, receipt, receipt_hash: receiptHash } = row;
   if (decision === null || reason === null || receipt === null || receiptHash === null) {
     return { kind: "challenge_spent" };

@@ -7,6 +7,7 @@ import {
   createCreditsCommands,
   type GrantOptions,
   type ListOptions,
+  type TermsOptions,
 } from "../../../src/accounts/ledger/credits_command.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { useDatabase } from "../../events/support/database.ts";
@@ -94,7 +95,8 @@ describe("deputize credits", () => {
     const shown = await call((commands) => commands.show({ account: accountId }));
     expect(shown.out).toBe(
       `Account    ${accountId} (${email})\n` +
-        "Balance    12.50 USD, enough for 6250 decisions of 0.002 USD\nLow at     2.50 USD\n",
+        "Balance    12.50 USD, enough for 6250 decisions of 0.002 USD\nLow at     2.50 USD\n" +
+        "Terms      prepaid\n",
     );
     expect(json(await call((commands) => commands.show({ account: email, json: true })))).toEqual({
       account_id: accountId,
@@ -104,6 +106,7 @@ describe("deputize credits", () => {
       price_micro_usd: 2_000,
       low_at_micro_usd: 2_500_000,
       currency: "USD",
+      terms: "prepaid",
     });
     const list = (more: Partial<ListOptions>) =>
       call((commands) => commands.list({ account: accountId, limit: "1", ...more }));
@@ -151,6 +154,34 @@ describe("deputize credits", () => {
     const step = { onboarding_step: "profile" as const };
     await home.database("accounts").where({ account_id: accountId }).update(step);
     expect((await grant({ account: accountId })).err).toContain("has not completed its onboarding");
+  });
+
+  test("makes an account postpaid once, and lists the change with its reason", async () => {
+    const { accountId, email } = await owner();
+    const change = (options: Partial<TermsOptions>) =>
+      call((commands) => commands.terms({ account: email, reason: "contract 7", ...options }));
+    expect((await change({ postpaid: true })).out).toContain("The account is now postpaid\n");
+    expect(json(await change({ postpaid: true, json: true }))).toEqual({
+      account_id: accountId,
+      email,
+      terms: "postpaid",
+      changed: false,
+    });
+    const listed = await call((commands) => commands.list({ account: accountId }));
+    expect(listed.out).toMatch(/ {2}terms +0\.00 USD {2}postpaid {2}contract 7\n/);
+    expect((await change({ prepaid: true })).out).toContain("The account is now prepaid\n");
+  });
+
+  test.each([
+    [{}, "use either --postpaid or --prepaid"],
+    [{ postpaid: true, prepaid: true }, "use either --postpaid or --prepaid"],
+    [{ postpaid: true, reason: "two\nlines" }, "--reason must be one line of 1 to 200 characters"],
+  ])("refuses to change the terms with %j", async (options, complaint) => {
+    const { email } = await owner();
+    const refused = await call((commands) =>
+      commands.terms({ account: email, reason: "contract 7", ...options }),
+    );
+    expect(refused).toEqual({ status: 1, out: "", err: `deputize credits: ${complaint}\n` });
   });
 
   test("exits with 2 if there is no database, and names the reference with which to repeat the grant", async () => {

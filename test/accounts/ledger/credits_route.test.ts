@@ -27,6 +27,7 @@ test("a person sees the balance, the price, the threshold for low credit, and ev
     price_micro_usd: 2_000,
     low_at_micro_usd: 2_999_600,
     currency: "USD",
+    terms: "prepaid",
     items: [
       {
         posting_id: expect.stringMatching(/^[0-9a-f]{64}$/),
@@ -71,6 +72,7 @@ test("an API key sees the balance that pays for its decisions, but no postings",
     price_micro_usd: 2_000,
     low_at_micro_usd: 2_000_000,
     currency: "USD",
+    terms: "prepaid",
   });
 });
 

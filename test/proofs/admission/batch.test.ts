@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/amounts.ts";
 import { createBatcher } from "../../../src/proofs/admission/batch.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
-import { decisionWorld } from "../decision_world.ts";
+import { decisionWorld, placeOf } from "../decision_world.ts";
 import { insertRecords, itemFor, type Records } from "../records.ts";
 
 const world = decisionWorld();
@@ -33,7 +33,7 @@ describe("concurrent batches with several accounts", () => {
 describe("the batcher", () => {
   test("answers each caller with the outcome of the caller's item", async () => {
     const records = await insertRecords(world.db, 1_000 * price);
-    const decide = createBatcher(world.pool, {
+    const decide = createBatcher(placeOf(world.pool), {
       maxItems: 16,
       maxWaitMs: 2,
       maxStatements: 2,
@@ -52,7 +52,7 @@ describe("the batcher", () => {
 
   test("decides the other items in a batch if the database rejects one item", async () => {
     const records = await insertRecords(world.db, 1_000 * price);
-    const decide = createBatcher(world.pool, {
+    const decide = createBatcher(placeOf(world.pool), {
       maxItems: 16,
       maxWaitMs: 2,
       maxStatements: 1,
@@ -71,10 +71,46 @@ describe("the batcher", () => {
     expect(await countOf("audit_events", records)).toBe(3);
   });
 
+  test("sends a batch again in at most eight parts for each refusal, if one of its 40 accounts has a locked row", async () => {
+    const accounts = await Promise.all(Array.from({ length: 40 }, () => insertRecords(world.db, 5 * price)));
+    const pool = world.openPool("quick", { lockMs: 50 });
+    const sent = vi.spyOn(pool, "query");
+    const limits = { maxItems: 64, maxWaitMs: 1_000, maxStatements: 1, maxQueueMs: 60_000 };
+    const decide = createBatcher(placeOf(pool), limits);
+    const [slow] = accounts as [Records];
+    const held = await world.hold("select from balances where account_id = $1 for update", [slow.accountId]);
+    const items = accounts.flatMap((records) =>
+      (records === slow ? [0, 1, 2] : [0]).map(() => itemFor(records)),
+    );
+    const ended = await Promise.allSettled(items.map((item) => decide(item)));
+    await held.commit();
+    const failed = ended.flatMap(({ status }, n) => (status === "rejected" ? [items[n]?.accountId] : []));
+    expect(failed).toEqual(Array(3).fill(slow.accountId));
+    // The whole batch, then eight groups of five accounts, then the five accounts of the refused group.
+    expect(sent).toHaveBeenCalledTimes(1 + 8 + 5);
+  });
+
+  test("finds the one bad item of 64 by halving the items of its account", async () => {
+    const records = await insertRecords(world.db, 100 * price);
+    const pool = world.openPool("halves");
+    const sent = vi.spyOn(pool, "query");
+    const limits = { maxItems: 64, maxWaitMs: 1_000, maxStatements: 1, maxQueueMs: 60_000 };
+    const decide = createBatcher(placeOf(pool), limits);
+    const items = Array.from({ length: 64 }, (_, n) =>
+      itemFor(records, n === 37 ? { eventId: "no id" } : {}),
+    );
+    const ended = await Promise.allSettled(items.map((item) => decide(item)));
+    expect(ended.findIndex(({ status }) => status === "rejected")).toBe(37);
+    expect(ended.filter(({ status }) => status === "fulfilled")).toHaveLength(63);
+    expect(await countOf("audit_events", records)).toBe(63);
+    // The batch twice, and then two halves at each of six levels.
+    expect(sent).toHaveBeenCalledTimes(2 + 2 * 6);
+  });
+
   test("refuses an item that waited too long for a statement, and never decides this item", async () => {
     const [slow, late] = [await insertRecords(world.db, price), await insertRecords(world.db, price)];
     const limits = { maxItems: 1, maxWaitMs: 1, maxStatements: 1, maxQueueMs: 50 };
-    const decide = createBatcher(world.pool, limits);
+    const decide = createBatcher(placeOf(world.pool), limits);
     const held = await world.hold("select from balances where account_id = $1 for update", [slow.accountId]);
     const first = decide(itemFor(slow));
     await world.untilBlocked();
@@ -94,7 +130,7 @@ describe("the batcher", () => {
     onTestFinished(() => void vi.useRealTimers());
     const ends: (() => void)[] = [];
     const query = () => new Promise((_, reject) => ends.push(() => reject(new Error("ended"))));
-    const decide = createBatcher({ query } as unknown as Pool);
+    const decide = createBatcher(placeOf({ query } as unknown as Pool));
     const records = await insertRecords(world.db, price);
     const refused: unknown[] = [];
     const decideOne = () => void decide(itemFor(records)).catch(({ code }) => code && refused.push(code));
@@ -116,7 +152,12 @@ describe("the batcher", () => {
     ]);
     const pool = world.openPool("batches");
     const sent = vi.spyOn(pool, "query");
-    const decide = createBatcher(pool, { maxItems: 8, maxWaitMs, maxStatements: 2, maxQueueMs: 60_000 });
+    const decide = createBatcher(placeOf(pool), {
+      maxItems: 8,
+      maxWaitMs,
+      maxStatements: 2,
+      maxQueueMs: 60_000,
+    });
     const held = await world.hold("select from balances where account_id = $1 for update", [slow.accountId]);
     const first = decide(itemFor(slow));
     await world.untilBlocked();

@@ -4,6 +4,7 @@ import { createCertificateLocks } from "../../../src/proofs/admission/certificat
 import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
 import { verifyProof } from "../../../src/proofs/verify/verify_proof.ts";
 import type { ProofWorld } from "../../support/proof_world.ts";
+import { placeOf } from "../decision_world.ts";
 import { callerOf, now, verifyWorld } from "../verify_world.ts";
 
 const service = verifyWorld();
@@ -16,7 +17,10 @@ function countingOf({ accountId, certificate }: ProofWorld) {
 describe("exclusive access to a rate-limited certificate", () => {
   test("ends when the database connection is lost, and the next call starts on a new connection", async () => {
     const rated = await ratedAccount();
-    const lockCertificates = createCertificateLocks(service.openPool("lost", { max: 1 }));
+    const lockCertificates = createCertificateLocks(
+      service.openPool("lost", { max: 1 }),
+      placeOf(service.pool),
+    );
     const lock = await lockCertificates(countingOf(rated));
     const waiting = lockCertificates(countingOf(rated));
     await service.pool.query(
@@ -34,7 +38,7 @@ describe("exclusive access to a rate-limited certificate", () => {
     const rated = await ratedAccount();
     const pool = service.openPool("none", { max: 1 });
     vi.spyOn(pool, "connect").mockImplementationOnce(() => Promise.reject(new Error("no connection")));
-    const lockCertificates = createCertificateLocks(pool);
+    const lockCertificates = createCertificateLocks(pool, placeOf(service.pool));
     const [refused, waiting] = [lockCertificates(countingOf(rated)), lockCertificates(countingOf(rated))];
     await expect(refused).rejects.toThrow("no connection");
     await (await waiting).end();
@@ -42,7 +46,10 @@ describe("exclusive access to a rate-limited certificate", () => {
 
   test("returns the database connection if the certificate is locked for too long, and the next call starts", async () => {
     const rated = await ratedAccount();
-    const lockCertificates = createCertificateLocks(service.openPool("held", { max: 1, lockMs: 50 }));
+    const lockCertificates = createCertificateLocks(
+      service.openPool("held", { max: 1, lockMs: 50 }),
+      placeOf(service.pool),
+    );
     const text = "select from certificates where cert_id = $1 for update";
     const held = await service.hold(text, [rated.certificate.cert_id]);
     await expect(lockCertificates(countingOf(rated))).rejects.toMatchObject({ code: "55P03" });
@@ -56,9 +63,12 @@ describe("exclusive access to a rate-limited certificate", () => {
       if (text === "rollback") throw failure;
     };
     const release = vi.fn();
-    const lockCertificates = createCertificateLocks({
-      connect: async () => ({ query, release }),
-    } as unknown as Pool);
+    const lockCertificates = createCertificateLocks(
+      {
+        connect: async () => ({ query, release }),
+      } as unknown as Pool,
+      placeOf(service.pool),
+    );
     const lock = await lockCertificates({ certificates: [], byOwner: true, now });
     await lock.end();
     expect(release.mock.calls).toEqual([[failure]]);
@@ -76,7 +86,7 @@ describe("exclusive access to a rate-limited certificate", () => {
       most = Math.max(most, taken);
       return { query, release };
     };
-    const lockCertificates = createCertificateLocks({ connect } as unknown as Pool);
+    const lockCertificates = createCertificateLocks({ connect } as unknown as Pool, placeOf(service.pool));
     const locks = Array.from({ length: 5 }, () => lockCertificates({ certificates: [], byOwner: true, now }));
     for (const lock of locks) await (await lock).end();
     expect([most, taken]).toEqual([1, 0]);

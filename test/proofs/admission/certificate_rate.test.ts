@@ -7,6 +7,7 @@ import { readVerifyCall } from "../../../src/proofs/verify/call.ts";
 import { verifyProof } from "../../../src/proofs/verify/verify_proof.ts";
 import { acceptPrincipal } from "../../support/accepted_principals.ts";
 import type { ProofWorld } from "../../support/proof_world.ts";
+import { placeOf } from "../decision_world.ts";
 import { itemFor } from "../records.ts";
 import { callerOf, codeOf, now, verifyWorld } from "../verify_world.ts";
 
@@ -133,7 +134,7 @@ describe("counting uses for a max_rate constraint", () => {
     const rated = await account({ constraints: rate(5, 3600) });
     const second = {
       ...service.deps,
-      lockCertificates: createCertificateLocks(openPool("rates", { max: 4 })),
+      lockCertificates: createCertificateLocks(openPool("rates", { max: 4 }), placeOf(service.pool)),
     };
     const bundles = await Promise.all(Array.from({ length: 20 }, () => rated.prove({ now })));
     const decisions = await Promise.all(

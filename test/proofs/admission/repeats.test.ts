@@ -7,7 +7,7 @@ import { createRecordedFinder } from "../../../src/proofs/admission/repeats.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
 import type { DecisionItem } from "../../../src/proofs/decide/decision_item.ts";
 import { acceptPrincipal } from "../../support/accepted_principals.ts";
-import { decisionWorld } from "../decision_world.ts";
+import { decisionWorld, placeOf } from "../decision_world.ts";
 import { insertRecords, itemFor, type Records } from "../records.ts";
 
 const world = decisionWorld();
@@ -129,7 +129,7 @@ describe("a decision on an invocation id", () => {
     ];
     const own = { accountId: shop.accountId, connectionId: shop.connectionId };
     await acceptPrincipal(world.db, shop, other, { created_at: new Date() });
-    const decide = createBatcher(world.pool);
+    const decide = createBatcher(placeOf(world.pool));
     const items = [boundItem(shop, "a"), boundItem(other, "a", own)];
     const kinds = await Promise.all(
       items.map((item) =>

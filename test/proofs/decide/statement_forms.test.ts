@@ -2,6 +2,8 @@ import { randomBytes } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/amounts.ts";
+import { creditSources } from "../../../src/accounts/ledger/credit_source.ts";
+import type { BalanceSliceRow } from "../../../src/db/tables.ts";
 import { decisionStatement } from "../../../src/proofs/decide/decide_and_charge.ts";
 import { type DecisionItem, parametersOf } from "../../../src/proofs/decide/decision_item.ts";
 import { decisionWorld } from "../decision_world.ts";
@@ -12,6 +14,7 @@ const world = decisionWorld();
 const TABLES = {
   audit_events: "event_id",
   balances: "account_id",
+  balance_slices: "account_id",
   history_queue: "event_id",
   invocations: "event_id",
   ledger_postings: "posting_id",
@@ -90,30 +93,44 @@ async function effectOf(text: string, items: readonly DecisionItem[]): Promise<u
 }
 
 describe("a batch without operations and without roots of other accounts", () => {
-  test("has the same result with the short statement as with the whole statement", async () => {
-    const accounts = await Promise.all([100, 3, 1].map((credit) => insertRecords(world.db, credit * price)));
-    for (const records of accounts) await insertStates(records);
-    const challenges = Array.from({ length: 10 }, () => randomBytes(32));
-    for (const records of accounts) {
-      await world.decideOne(itemFor(records, { challenge: challenges[0] as Buffer, certificates: [] }));
-      await world
-        .db("balances")
-        .where({ account_id: records.accountId })
-        .increment("balance_micro_usd", price);
-    }
-    const [first] = accounts as [Records];
-    const bound = itemFor(first, { invocation: { id: "x", operationHash: randomBytes(32) } });
-    const whole = decisionStatement([bound]);
-    expect(whole.name).toBe("decide whole");
+  test.each(creditSources)(
+    "has the same result with the short statement as with the whole statement that charges the %s",
+    async (source) => {
+      const accounts = await Promise.all(
+        [100, 3, 1].map((credit) => insertRecords(world.db, credit * price)),
+      );
+      for (const records of accounts) await insertStates(records);
+      const challenges = Array.from({ length: 10 }, () => randomBytes(32));
+      for (const records of accounts) {
+        await world.decideOne(itemFor(records, { challenge: challenges[0] as Buffer, certificates: [] }));
+        const own = world.db("balances").where({ account_id: records.accountId });
+        await own.clone().increment("balance_micro_usd", price);
+        await own.clone().update({ terms: source === "invoice" ? "postpaid" : "prepaid" });
+        if (source === "slices") {
+          await world
+            .db("balance_slices")
+            .insert(
+              (await own
+                .clone()
+                .first("account_id", world.db.raw("1 as slice"), "balance_micro_usd")) as BalanceSliceRow,
+            );
+          await own.clone().update({ balance_micro_usd: 0, is_split: true });
+        }
+      }
+      const [first] = accounts as [Records];
+      const bound = itemFor(first, { invocation: { id: "x", operationHash: randomBytes(32) } });
+      const whole = decisionStatement([bound], source);
+      expect(whole.name).toBe(`decide whole ${source}`);
 
-    await fc.assert(
-      fc.asyncProperty(fc.array(kinds, { minLength: 1, maxLength: 12 }), async (batch) => {
-        const items = batch.map((kind) => itemOf(accounts[kind.account] as Records, kind, challenges));
-        const plain = decisionStatement(items);
-        expect(plain.name).toBe("decide plain");
-        expect(await effectOf(plain.text, items)).toEqual(await effectOf(whole.text, items));
-      }),
-      { numRuns: 40 },
-    );
-  });
+      await fc.assert(
+        fc.asyncProperty(fc.array(kinds, { minLength: 1, maxLength: 12 }), async (batch) => {
+          const items = batch.map((kind) => itemOf(accounts[kind.account] as Records, kind, challenges));
+          const plain = decisionStatement(items, source);
+          expect(plain.name).toBe(`decide plain ${source}`);
+          expect(await effectOf(plain.text, items)).toEqual(await effectOf(whole.text, items));
+        }),
+        { numRuns: 25 },
+      );
+    },
+  );
 });

@@ -1,0 +1,168 @@
+import { LRUCache } from "lru-cache";
+import type { Pool, PoolClient } from "pg";
+import type { CreditTerms } from "../../db/tables.ts";
+import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "./amounts.ts";
+
+/**
+ * The sources that a decision can charge:
+ *
+ * - `balance`: the account's one balance. Its limits are exact, but decisions of the account wait for each
+ *   other.
+ * - `slices`: any free slice of the credit. Decisions do not wait for each other. Charging a slice never
+ *   makes the credit low, and never uses it up.
+ * - `invoice`: nothing. The account is postpaid.
+ */
+export const creditSources = ["balance", "slices", "invoice"] as const;
+export type CreditSource = (typeof creditSources)[number];
+
+/** The most decisions that one slice pays for. A slice is filled again when it is almost empty. */
+const MOST_DECISIONS = 4_096;
+/** A slice gets at most this part of the credit above the next limit, so that all callers get a slice. */
+const PART = 1 / 32;
+/** A slice pays for at least two full batches. If credit is too short for that, it is not split. */
+const FEWEST_DECISIONS = 128;
+/** The most slices of an account: more than the statements that all replicas run for it at one time. */
+const MOST_SLICES = 64;
+
+type Balance = { balance_micro_usd: number; low_at_micro_usd: number };
+
+/**
+ * Returns the micro-USD that one slice may take from a balance, or 0 if the balance must not be split.
+ *
+ * The balance keeps more than the next limit: the low mark, or below it the price of one decision. So the
+ * slices, which come on top, cannot cross a limit, however much of them is spent.
+ */
+export function sliceOf({ balance_micro_usd: balance, low_at_micro_usd: lowAt }: Balance): number {
+  const above = balance - (balance > lowAt ? Math.max(lowAt, PRICE) : PRICE) - 1;
+  const decisions = Math.min(MOST_DECISIONS, Math.floor((above * PART) / PRICE));
+  return decisions < FEWEST_DECISIONS ? 0 : decisions * PRICE;
+}
+
+type Row = Balance & { terms: CreditTerms; is_split: boolean };
+
+/**
+ * Returns the source that each account's decisions must charge now. Omits accounts without a balance. If
+ * credit is far above its limits, makes sure that there are slices, and puts them back near the limits.
+ * `former` is the source that did not pay. An account is locked only while something changes.
+ */
+export async function settleSources(
+  pool: Pool,
+  accountIds: readonly string[],
+  former: CreditSource = "balance",
+): Promise<Map<string, CreditSource>> {
+  const { rows } = await pool.query<Row & { account_id: string }>(
+    `select account_id, balance_micro_usd, low_at_micro_usd, terms, is_split from balances
+     where account_id = any ($1::uuid[])`,
+    [accountIds],
+  );
+  const settled = await Promise.all(
+    rows.map(async ({ account_id: accountId, ...row }) => {
+      const source = isSettled(row, former) ? sourceOf(row) : await change(pool, accountId, former);
+      return [accountId, source] as const;
+    }),
+  );
+  return new Map(settled);
+}
+
+function sourceOf({ terms, is_split }: Row): CreditSource {
+  if (terms === "postpaid") return "invoice";
+  return is_split ? "slices" : "balance";
+}
+
+/** Returns whether the account can pay from its source as it is. */
+function isSettled(row: Row, former: CreditSource): boolean {
+  if (row.terms === "postpaid") return true;
+  return row.is_split ? former !== "slices" : sliceOf(row) === 0;
+}
+
+async function change(pool: Pool, accountId: string, former: CreditSource): Promise<CreditSource> {
+  const tx = await pool.connect();
+  try {
+    await tx.query("begin");
+    const source = await changeLocked(tx, accountId, former);
+    await tx.query("commit");
+    tx.release();
+    return source;
+  } catch (error) {
+    await tx.query("rollback").then(
+      () => tx.release(),
+      (broken: Error) => tx.release(broken),
+    );
+    throw error;
+  }
+}
+
+async function changeLocked(tx: PoolClient, accountId: string, former: CreditSource): Promise<CreditSource> {
+  let row = await lockBalance(tx, accountId);
+  if (isSettled(row, former)) return sourceOf(row);
+  if (row.is_split && sliceOf(row) === 0) {
+    await tx.query("select join_slices($1)", [accountId]);
+    row = await lockBalance(tx, accountId);
+  }
+  const part = sliceOf(row);
+  if (part === 0) return "balance";
+  await fillSlice(tx, accountId, part);
+  return "slices";
+}
+
+async function lockBalance(tx: PoolClient, accountId: string): Promise<Row> {
+  const { rows } = await tx.query<Row>(
+    `select balance_micro_usd, low_at_micro_usd, terms, is_split from balances
+     where account_id = $1 for update`,
+    [accountId],
+  );
+  if (rows[0] === undefined) throw new Error(`The account ${accountId} lost its balance`);
+  return rows[0];
+}
+
+/** Fills a slice that is free and almost empty. If there is none, all slices are in use: adds one. */
+async function fillSlice(tx: PoolClient, accountId: string, part: number): Promise<void> {
+  await tx.query(
+    `with low as (
+       select slice from balance_slices where account_id = $1 and balance_micro_usd < $3
+       order by slice limit 1 for update skip locked
+     ),
+     own as (
+       select coalesce(max(slice), 0) as last from balance_slices where account_id = $1
+     ),
+     filled as (
+       insert into balance_slices (account_id, slice, balance_micro_usd)
+       select $1, coalesce((select slice from low), last + 1), $2 from own
+       where last < ${MOST_SLICES} or exists (select from low)
+       on conflict (account_id, slice) do update
+         set balance_micro_usd = balance_slices.balance_micro_usd + excluded.balance_micro_usd
+       returning account_id
+     )
+     update balances set is_split = true, balance_micro_usd = balance_micro_usd - $2
+     where account_id in (select account_id from filled)`,
+    [accountId, part, FEWEST_DECISIONS * PRICE],
+  );
+}
+
+/** A process's memory of the sources that accounts pay from. A wrong entry costs one more statement. */
+export type CreditSources = {
+  of(accountId: string): CreditSource;
+  /** Notes that the account's credit is far above its limits. */
+  onAmple(accountId: string): void;
+  /**
+   * Asks the database for the sources again, because `former` did not pay. Returns the accounts that have no
+   * balance. See {@link settleSources}.
+   */
+  settle(pool: Pool, accountIds: readonly string[], former: CreditSource): Promise<string[]>;
+};
+
+const REMEMBERED_ACCOUNTS = 4_096;
+
+/** Creates the memory of one process. Every account starts with `balance`. */
+export function createCreditSources(): CreditSources {
+  const known = new LRUCache<string, CreditSource>({ max: REMEMBERED_ACCOUNTS });
+  return {
+    of: (accountId) => known.get(accountId) ?? "balance",
+    onAmple: (accountId) => void known.set(accountId, "slices"),
+    async settle(pool, accountIds, former) {
+      const sources = await settleSources(pool, accountIds, former);
+      for (const [accountId, source] of sources) known.set(accountId, source);
+      return accountIds.filter((accountId) => !sources.has(accountId));
+    },
+  };
+}
