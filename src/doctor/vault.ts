@@ -102,7 +102,7 @@ function judgePair({ ca, cert, key }: Record<"ca" | "cert" | "key", Buffer>, now
 
 /** Actions by the vault's own error codes. */
 const actions: Record<string, string> = {
-  sealed: "Run `keyvault status` to see why, then see docs/keyvault_runbook.md before you try a PIN.",
+  sealed: "Find the cause with `keyvault status`, then use `keyvault unseal`, see docs/keyvault_runbook.md.",
   token_unavailable: "Look into the vault's log: its PKCS#11 token does not answer.",
   audit_unavailable: "Look into the vault's log: its database or its audit chain does not accept records.",
 };
