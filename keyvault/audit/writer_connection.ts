@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
 import { createClient } from "../db/database.ts";
+import { connectWithoutPooler } from "../db/poolers.ts";
 import type { AuditRow } from "../db/rows.ts";
 import { UserError } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -43,7 +44,7 @@ export async function openLedger(
   const client = createClient(url);
   client.on("error", () => {});
   try {
-    await client.connect();
+    await connectWithoutPooler(client);
     await client.query("set synchronous_commit = on");
     await acquireLock(client);
     await prepare(client);

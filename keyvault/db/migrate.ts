@@ -4,6 +4,7 @@ import { UserError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { createClient, type Database, openDatabase, withSettingOnError } from "./database.ts";
 import { type Migration, migrations } from "./migrations.ts";
+import { connectWithoutPooler } from "./poolers.ts";
 
 /** Returns the names of all migrations that this code knows, in order. */
 export function migrationNames(): string[] {
@@ -73,7 +74,7 @@ export async function withSchemaLock<T>(
   lock.on("error", () => {});
   try {
     return await asOwner(urls, async () => {
-      await lock.connect();
+      await connectWithoutPooler(lock);
       await lock.query("select pg_advisory_lock($1)", [MIGRATION_LOCK]);
       const running = await withSettingOnError("KEYVAULT_DATABASE_URL", () =>
         findRunningRole(database, guest),

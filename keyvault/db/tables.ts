@@ -2,6 +2,7 @@ import { UserError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import { openDatabase } from "./database.ts";
 import { appliedNames, migrate, migrationAhead, migrationNames } from "./migrate.ts";
+import { refusePooler } from "./poolers.ts";
 
 /** Migrations that the vault's role finds in the database, and the role's rights. */
 type Found = { applied: string[]; owns: boolean; rewrites: boolean };
@@ -15,6 +16,7 @@ const MAY_REWRITE = "UPDATE, DELETE, TRUNCATE, TRIGGER";
  * rights.
  */
 export async function requireTables(databaseUrl: string, log: Logger): Promise<void> {
+  await refusePooler(databaseUrl);
   const found = await inspectTables(databaseUrl, log);
   if (found.rewrites || found.owns) {
     log.warn({
