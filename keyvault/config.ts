@@ -14,6 +14,7 @@ export const settingSchema = z.object({
   KEYVAULT_DATA_DIR: type.folder,
   KEYVAULT_DATABASE_URL: type.databaseUrl,
   KEYVAULT_MIGRATION_DATABASE_URL: type.databaseUrl.optional(),
+  KEYVAULT_DATABASE_POOL_SIZE: type.wholeNumber(4, 100).default(6),
   KEYVAULT_PKCS11_MODULE: type.library.optional(),
   KEYVAULT_PKCS11_PARAMETERS: type.line.optional(),
   KEYVAULT_TOKEN_LABEL: type.label.default("deputize"),
@@ -86,6 +87,8 @@ export type TlsConfig = { caFile: string; certFile: string; keyFile: string; rev
 export type Config = {
   dataDir: string;
   databaseUrl: string;
+  /** The most connections to the database that the running vault holds. */
+  databasePoolSize: number;
   /**
    * URL of the same database as `databaseUrl`, but for the role that owns the tables. The URLs may be equal.
    */
@@ -163,6 +166,7 @@ function readConfig(environment: Environment, check: (settings: Partial<Settings
   return {
     dataDir,
     databaseUrl: settings.KEYVAULT_DATABASE_URL,
+    databasePoolSize: settings.KEYVAULT_DATABASE_POOL_SIZE,
     migrationDatabaseUrl: settings.KEYVAULT_MIGRATION_DATABASE_URL ?? settings.KEYVAULT_DATABASE_URL,
     token: {
       module,

@@ -50,6 +50,9 @@ export type Vault = {
 /** Dependencies of {@link openVault}. */
 export type VaultParts = { config: Config; clock: Clock; log: Logger; token: Token };
 
+/** One connection writes the audit, and one reads the state that the vault reports. */
+const OTHER_CONNECTIONS = 2;
+
 /** Whether a vault without a service key creates it (`keyvault init`) or does not open (`keyvault serve`). */
 export type ServiceKeyRule = "create" | "require";
 
@@ -67,7 +70,7 @@ export async function openVault(
     for (const closer of closers.splice(0).reverse()) await closer();
   };
   try {
-    const database = openDatabase(config.databaseUrl, log);
+    const database = openDatabase(config.databaseUrl, log, config.databasePoolSize - OTHER_CONNECTIONS);
     closers.push(() => database.destroy());
     const dataKeys = createDataKeys(token);
     closers.push(() => dataKeys.clear());

@@ -15,7 +15,7 @@ import { readAssets } from "./console/core/assets.ts";
 import { createConsole } from "./console/core/console.ts";
 import { ACCEPT_INVITATION, ENTER_CODE } from "./console/core/places.ts";
 import { consolePages } from "./console/pages.ts";
-import { type Database, openDatabase, openPool } from "./db/database.ts";
+import { apiPoolSizes, type Database, openDatabase, openPool } from "./db/database.ts";
 import { readSchemaState } from "./db/migrate.ts";
 import { createSendingRates } from "./deliveries/sending_limits.ts";
 import { type ApiRoutesDeps, apiRoutes } from "./http/api_routes.ts";
@@ -119,12 +119,14 @@ export async function startApi({
   const onError = (error: Error) => log.warn({ err: error }, "database connection lost");
   const { DATABASE_URL: url, DATABASE_DIRECT_URL: directUrl = url, CLUSTERS_FILE } = config;
   const common = { url, keepsSession: directUrl === url, ...LIMITS, onError };
-  const db = openDatabase({ ...common, name: "deputize-api", max: 8 });
-  const decisions = openPool({ ...common, name: "deputize-decisions", max: 4, lockMs: QUICK_LOCK_MS });
-  const patient = openPool({ ...common, name: "deputize-patient", max: 2, lockMs: PATIENT_LOCK_MS });
-  const rated = openPool({ ...common, name: "deputize-rates", max: 4, lockMs: PATIENT_LOCK_MS });
+  const sizes = apiPoolSizes(config.DATABASE_POOL_SIZE);
+  const db = openDatabase({ ...common, name: "deputize-api", max: sizes.api });
+  const open = (name: string, max: number, lockMs: number) => openPool({ ...common, name, max, lockMs });
+  const decisions = open("deputize-decisions", sizes.decisions, QUICK_LOCK_MS);
+  const patient = open("deputize-patient", sizes.patient, PATIENT_LOCK_MS);
+  const rated = open("deputize-rates", sizes.rated, PATIENT_LOCK_MS);
   const direct = { url: directUrl, keepsSession: true, silenceMs: MONTHS_SILENCE_MS, onError };
-  const months = openPool({ ...direct, name: "deputize-months", max: 1 });
+  const months = openPool({ ...direct, name: "deputize-months", max: sizes.months });
   replaced.receiveDatabase?.(db, { decisions, patient, rated, months });
   const sealingKey = Buffer.from(config.SEALING_KEY, "base64");
   const secretBox = createSecretBox(sealingKey);
@@ -146,7 +148,7 @@ export async function startApi({
   const shared = { db, secretBox, clock, vault, log, clusters, metrics };
   const lookupTxt = replaced.lookupTxt ?? createTxtLookup(config.DOMAIN_RESOLVERS);
   const { freshSeconds } = replaced;
-  const installation = openInstallation({ ...shared, url, certificateFile, version, freshSeconds });
+  const installation = openInstallation({ ...shared, url, sizes, certificateFile, version, freshSeconds });
   const routes = apiRoutes({
     ...shared,
     installation,

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { clusterId, namespaceName } from "./input/cluster_fields.ts";
-import { type DatabaseUrls, databaseFields } from "./input/database_url.ts";
+import { API_CONNECTIONS, type DatabaseUrls, databaseFields } from "./input/database_url.ts";
 import { eventFaults, eventFields } from "./input/event_settings.ts";
 import { pemFileFaults, readClusters, readText, UNREADABLE } from "./input/settings/files.ts";
 import { type Environment, readSettings } from "./input/settings/read.ts";
@@ -73,6 +73,8 @@ const apiSchema = common.extend({
   CONNECTIONS: type.wholeNumber(0).default(10_000),
   CONNECTIONS_PER_IP: type.wholeNumber(0).default(500),
   BODIES_PER_IP: type.wholeNumber(0).default(100),
+  /** The most connections to the database that the process holds. */
+  DATABASE_POOL_SIZE: type.wholeNumber(12, 500).default(API_CONNECTIONS),
   /** Seconds for which an idle HTTP connection is kept. Longer than load balancers keep theirs. */
   KEEP_ALIVE_SECONDS: type.wholeNumber(5, 7_200).default(620),
   /** Seconds for which the process still accepts new calls after it receives a stop signal. */
@@ -89,6 +91,8 @@ const apiSchema = common.extend({
 
 const workerSchema = common.extend({
   ...eventFields,
+  /** The most connections to the database that the process holds. */
+  DATABASE_POOL_SIZE: type.wholeNumber(4, 500).default(16),
   /** Seconds after which other workers may take over a dead worker's outbox shards and deliveries. */
   LEASE_SECONDS: type.wholeNumber(2, 900).default(15),
   CLAIM_SECONDS: type.wholeNumber(20, 3_600).default(60),

@@ -37,6 +37,7 @@ export type WorkerDeps = {
     WorkerConfig,
     | "DATABASE_URL"
     | "DATABASE_DIRECT_URL"
+    | "DATABASE_POOL_SIZE"
     | "SEALING_KEY"
     | "SERVICE_WORD"
     | "DEVELOPMENT"
@@ -83,7 +84,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     url: config.DATABASE_URL,
     keepsSession: directUrlOf(config) === config.DATABASE_URL,
     name: "deputize-worker",
-    max: 16,
+    max: config.DATABASE_POOL_SIZE,
     idleTransactionMs: IDLE_TRANSACTION_MS,
     silenceMs: SILENCE_MS,
     onError,

@@ -1,9 +1,12 @@
 import type { Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
 import { Pool } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { ApiPools } from "../src/api.ts";
+import { apiPoolSizes } from "../src/db/database.ts";
 import { certify, proofApi } from "./proofs/application.ts";
-import { startApi } from "./support/api.ts";
+import { startApi, type TestApi } from "./support/api.ts";
 import { heldRows } from "./support/held_rows.ts";
 import { holdLoopPauses } from "./support/loop_pauses.ts";
 import { until } from "./support/process.ts";
@@ -59,6 +62,47 @@ describe("the pool of the API", () => {
     world.api.pools[name].emit("error", new Error(`${name} is gone`), {} as never);
     const line = JSON.parse(world.api.lines.find((each) => each.includes(`${name} is gone`)) ?? "{}");
     expect(line).toMatchObject({ level: 40, msg: "database connection lost" });
+  });
+});
+
+/** Returns the numbers of an API's connections by name, while each of its pools has too much work. */
+async function connectionsOf(api: TestApi): Promise<Record<string, number>> {
+  const work = Object.values(api.pools).flatMap((own) =>
+    Array.from({ length: 2 * (own.options.max ?? 0) }, () => own.query("select pg_sleep(0.5)")),
+  );
+  const more = Array.from({ length: 20 }, () => api.db.raw("select pg_sleep(0.5)"));
+  await sleep(250);
+  const { rows } = await pool.query<{ name: string; count: number }>(
+    `select application_name as name, count(*)::int as count from pg_stat_activity
+     where datname = current_database() and application_name like 'deputize-%' group by 1`,
+  );
+  await Promise.all([...work, ...more]);
+  return Object.fromEntries(rows.map(({ name, count }) => [name, count]));
+}
+
+describe("an API process never holds more than DATABASE_POOL_SIZE connections", () => {
+  test.each([
+    [24, { api: 8, decisions: 4, patient: 2, rates: 4, months: 1, installation: 4 }],
+    [12, { api: 6, decisions: 1, patient: 1, rates: 1, months: 1, installation: 1 }],
+    [46, { api: 16, decisions: 8, patient: 4, rates: 8, months: 1, installation: 8 }],
+  ])("with %d", async (DATABASE_POOL_SIZE, { installation, ...sizes }) => {
+    const { installation: own } = apiPoolSizes(DATABASE_POOL_SIZE);
+    expect(own).toBe(installation);
+    const held = Object.values(sizes).reduce((sum, size) => sum + size, installation + 1);
+    expect(held).toBeLessThanOrEqual(DATABASE_POOL_SIZE);
+    const api = await startApi({ config: { DATABASE_POOL_SIZE } });
+    const reader = pool;
+    pool = new Pool({ connectionString: api.databaseUrl });
+    const named = Object.entries({ ...sizes, "api-keys": 1 }).map(([name, size]) => [
+      `deputize-${name}`,
+      size,
+    ]);
+    await until("all are open", async () =>
+      isDeepStrictEqual(await connectionsOf(api), Object.fromEntries(named)),
+    );
+    await pool.end();
+    pool = reader;
+    await api.stop();
   });
 });
 

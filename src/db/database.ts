@@ -1,6 +1,7 @@
 import knex, { type Knex } from "knex";
 import pg from "pg";
 import { unixSeconds } from "../clock.ts";
+import { API_CONNECTIONS } from "../input/database_url.ts";
 import { Connection, type ConnectionSettings, connectionConfig } from "./connection.ts";
 
 /** A database for ordinary queries, typed by `tables.ts`. */
@@ -13,6 +14,22 @@ const WAIT_MS = 5_000;
 
 /** Settings of at most `max` database connections. `onError` receives the loss of a connection. */
 export type DatabaseSettings = ConnectionSettings & { max?: number; onError: (error: Error) => void };
+
+/** Sizes of the API's pools. Together with the connection that listens for changed API keys, they are 24. */
+const API_POOLS = { api: 8, decisions: 4, patient: 2, rated: 4, installation: 4, months: 1 };
+type ApiPoolSizes = typeof API_POOLS;
+
+/**
+ * Divides the connections of an API process among its pools, in the proportion of their default sizes. Leaves
+ * one for the connection that listens. `total` must be at least 12.
+ */
+export function apiPoolSizes(total: number): ApiPoolSizes {
+  const share = (size: number) => Math.max(1, Math.floor((size * (total - 2)) / (API_CONNECTIONS - 2)));
+  const [decisions, patient] = [share(API_POOLS.decisions), share(API_POOLS.patient)];
+  const [rated, installation] = [share(API_POOLS.rated), share(API_POOLS.installation)];
+  const others = { decisions, patient, rated, installation, months: API_POOLS.months };
+  return { ...others, api: total - 2 - decisions - patient - rated - installation };
+}
 
 /**
  * Opens a database for ordinary queries. Passes lost idle connections to `onError`; the next query

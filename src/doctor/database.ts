@@ -5,7 +5,7 @@ import { outageReason, sqlState } from "../db/errors.ts";
 import { readSchemaState } from "../db/migrate.ts";
 import { checkPoolers } from "../db/poolers.ts";
 import { strangeSchema } from "../db/schema_state.ts";
-import { type DatabaseUrls, readDatabaseUrl } from "../input/database_url.ts";
+import { API_CONNECTIONS, type DatabaseUrls, readDatabaseUrl } from "../input/database_url.ts";
 import { type Check, check, type Finding, failed, NotChecked, ok } from "./check.ts";
 import { networkFault } from "./network_fault.ts";
 
@@ -242,16 +242,13 @@ function some(names: readonly string[]): string {
   return names.length > 3 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", ");
 }
 
-/** The most connections that one API process opens. */
-const MOST_CONNECTIONS = 24;
-
 function judgeConnections({ server_limit, role_limit, database_limit, used }: Facts): Finding {
   const limits = [server_limit, role_limit, database_limit].filter((limit) => limit >= 0);
   const limit = Math.min(...limits);
   const seen = `${limit} connections are allowed, ${used} are in use on the server`;
-  if (limit >= MOST_CONNECTIONS) return ok(seen);
+  if (limit >= API_CONNECTIONS) return ok(seen);
   return failed(
-    `${seen}, and one API process may open ${MOST_CONNECTIONS}`,
+    `${seen}, and one API process may open ${API_CONNECTIONS}`,
     "Raise max_connections, or the limit of the user or the database, see docs/install.md.",
   );
 }

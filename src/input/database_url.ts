@@ -68,6 +68,9 @@ export const databaseFields = { DATABASE_URL: databaseUrl, DATABASE_DIRECT_URL: 
 /** The settings that can be in files, because they contain passwords. */
 export const DATABASE_SECRETS = ["DATABASE_URL", "DATABASE_DIRECT_URL"] as const;
 
+/** The most connections to the database that an API process holds by default. */
+export const API_CONNECTIONS = 24;
+
 /** The URLs of the database. */
 export type DatabaseUrls = { DATABASE_URL: string; DATABASE_DIRECT_URL?: string | undefined };
 

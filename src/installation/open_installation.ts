@@ -19,6 +19,7 @@ import { readers } from "./readers.ts";
 export type OpenDeps = {
   /** URL of the API's database. */
   url: string;
+  sizes: { installation: number };
   vault: Pick<VaultClient, "health">;
   /** The certificate that identifies this process to the vault. */
   certificateFile: string;
@@ -32,18 +33,17 @@ export type OpenDeps = {
 /** An installation with its own database connections, so that reading its state does not slow down calls. */
 export type OpenInstallation = Installation & { close(): Promise<void> };
 
-const CONNECTIONS = 4;
 /** Longer than any caller waits for a part, so that later callers share the running query. */
 const STATEMENT_MS = 5_000;
 const SILENCE_MS = STATEMENT_MS + 2_000;
 
 /** Creates the readers of this installation's parts. They connect on the first read. */
-export function openInstallation({ url, ...deps }: OpenDeps): OpenInstallation {
+export function openInstallation({ url, sizes, ...deps }: OpenDeps): OpenInstallation {
   const { clock, log, freshSeconds } = deps;
   const database = openDatabase({
     url,
     name: "deputize-installation",
-    max: CONNECTIONS,
+    max: sizes.installation,
     statementMs: STATEMENT_MS,
     silenceMs: SILENCE_MS,
     onError: (error) => log.debug({ err: error }, "database connection lost"),

@@ -1,4 +1,7 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { settingSchema as keyvaultSettings } from "../../../keyvault/config.ts";
+import { settingSchemas } from "../../../src/config.ts";
 import { topics, wantedTopics } from "../../../src/events/kafka/settings.ts";
 import { type End, isPeer, type Labels, matches, type Peer, type PeerPod } from "../peers.ts";
 import { NAMESPACE } from "../render.ts";
@@ -66,6 +69,25 @@ const OTHERS: End[] = [
 ];
 
 const isLetIn = (list: readonly Peer[], end: End) => list.some((peer) => isPeer(peer, end, NAMESPACE));
+
+describe("the databases in the production example", () => {
+  const page = readFileSync(new URL("../../../docs/install.md", import.meta.url), "utf8");
+  const documented = (process: string) =>
+    Number(new RegExp(`^\\| ${process} \\| (\\d+)`, "m").exec(page)?.[1]);
+
+  test("allow the connections that docs/install.md lists, also during a rollout", () => {
+    expect(documented("API")).toBe(settingSchemas.api.shape.DATABASE_POOL_SIZE.def.defaultValue);
+    expect(documented("worker")).toBe(settingSchemas.worker.shape.DATABASE_POOL_SIZE.def.defaultValue);
+    const vaultSize = keyvaultSettings.shape.KEYVAULT_DATABASE_POOL_SIZE.def.defaultValue;
+    expect(documented("key vault, on its own database")).toBe(vaultSize);
+    const service = ofKind("Cluster").find(({ metadata }) => metadata.name === "deputize-db");
+    const { autoscaling } = EXAMPLE.api as { autoscaling: { maxReplicas: number } };
+    const workers = (EXAMPLE.worker as { replicas?: number } | undefined)?.replicas ?? 2;
+    const needed = 24 * (autoscaling.maxReplicas + 1) + 16 * (workers + 1) + 4 + 20;
+    expect(Number(service?.spec.postgresql.parameters.max_connections)).toBeGreaterThanOrEqual(needed);
+    expect(page).toContain("24 × (N + 1) + 16 × (M + 1) + 4 + reserve");
+  });
+});
 
 describe("Kafka in the production example", () => {
   const cluster = theOnly("Kafka");

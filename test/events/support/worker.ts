@@ -20,6 +20,7 @@ export function startTestWorker(
   return startWorker({
     config: {
       ...(typeof database === "string" ? { DATABASE_URL: database } : database),
+      DATABASE_POOL_SIZE: 16,
       SEALING_KEY,
       SERVICE_WORD: "service",
       DEVELOPMENT: true,
