@@ -156,10 +156,11 @@ describe("a running worker", () => {
     const logged = (msg: string) =>
       new Set(world.lines.filter((line) => line.msg === msg).map((line) => line.loop ?? line.measurement));
     const loops = new Set(LOOPS.filter((name) => name !== "measurements"));
-    await world.home.database.raw("alter schema public rename to hidden");
+    const { rows } = await world.home.database.raw("select current_schema() as schema");
+    await world.home.database.raw("alter schema ?? rename to hidden", [rows[0].schema]);
     await world.stepUntil("all fail", () => logged("not working, trying again").size === loops.size);
     await world.stepUntil("no measurement", () => logged("not measured").size === 6);
-    await world.home.database.raw("alter schema hidden rename to public");
+    await world.home.database.raw("alter schema hidden rename to ??", [rows[0].schema]);
     await world.stepUntil("all work", () => logged("working again").size === loops.size);
     await world.stepUntil("all measurements", () => logged("measured again").size === 6);
     expect(logged("not working, trying again")).toEqual(loops);

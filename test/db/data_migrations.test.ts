@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { Client } from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Connection, openConnection } from "../../src/db/connection.ts";
 import { type Migration, migrations } from "../../src/db/migrate.ts";
 import { outcomes } from "../../src/db/migrations/from_0005.ts";
 import { credits, grantAmounts, keptSecrets, verifierNames } from "../../src/db/migrations/from_0012.ts";
@@ -10,12 +10,12 @@ import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 /** The tests share one database. Each test applies the migrations up to the one that it checks. */
 
 let database: TestDatabase;
-let client: Client;
+let client: Connection;
 let applied = 0;
 
 beforeAll(async () => {
   database = await testDatabase();
-  client = new Client({ connectionString: database.url });
+  client = openConnection({ url: database.url, name: "test" });
   await client.connect();
 });
 afterAll(async () => {

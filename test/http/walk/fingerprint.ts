@@ -7,7 +7,7 @@ export type Fingerprint = Record<string, string>;
 export async function fingerprintOf(db: Database): Promise<Fingerprint> {
   const { rows: tables } = await db.raw<{ rows: { name: string }[] }>(
     `select c.oid::regclass::text as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-     where n.nspname = 'public' and c.relkind in ('r', 'p') and not c.relispartition
+     where n.nspname = current_schema() and c.relkind in ('r', 'p') and not c.relispartition
        and c.relname not like '%migration%' and c.relname <> 'organization_activity' order by 1`,
   );
   const each = tables.map(
