@@ -8,6 +8,9 @@ export const API_VERSION = "deputize.io/v1alpha1";
 /** Finalizer that keeps an object until its authority has been revoked or its registration released. */
 export const FINALIZER = "deputize.io/revoke";
 
+/** Reason of a `ClusterRefused`: an admission policy removes the finalizer. */
+export const FINALIZER_REMOVED = "FinalizerRemoved";
+
 /** The kinds that the operator reconciles. */
 export const kinds = ["Platform", "Agent", "Delegation"] as const;
 export type Kind = (typeof kinds)[number];

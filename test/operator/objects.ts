@@ -49,6 +49,7 @@ export const aPlatform = ({ spec, status, metadata: changes }: Parts<Platform> =
   },
   status: {
     observedGeneration: 1,
+    apiKeyPrefix: "dpz_1",
     conditions: [truth("Ready", { reason: "Active" }), truth("Registered")],
     ...status,
   },

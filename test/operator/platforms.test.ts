@@ -295,6 +295,24 @@ describe.concurrent("platforms in a folder", () => {
     expect((await world.credentials())?.api_key).not.toBe(lost);
   });
 
+  test("wait for their turn while somebody else changes their Secret all the time", async ({ world }) => {
+    await world.start();
+    await world.declareAgent();
+    const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
+    const text = await readFile(path, "utf8");
+    const changed = text.replace(/base_url: .*/, "base_url: https://rival.example.test");
+    expect(changed).not.toBe(text);
+    await until("visits are delayed", async () => {
+      await writeFile(path, changed);
+      return /visits_delayed_total\{kind="Platform"\} [1-9]/.test(await world.metrics());
+    });
+    await until("the Secret is right again", async () => {
+      const secret = await world.credentials();
+      return secret?.base_url === world.config.API_URL;
+    });
+    expect(world.api.callsTo("POST", "rotate")).toEqual([]);
+  });
+
   test("register only after they are no longer suspended", async ({ world }) => {
     await world.folders.write("all.yaml", tenants(), platform({ suspend: true }));
     await world.start();

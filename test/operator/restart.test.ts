@@ -1,4 +1,4 @@
-import { readFile, rename, rm, stat } from "node:fs/promises";
+import { readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect } from "vitest";
@@ -24,6 +24,39 @@ describe.concurrent("the operator after a restart", () => {
     await expect(world.start()).rejects.toThrow(StartError);
     await rename(`${path}.away`, path);
     await world.start();
+  });
+
+  test("rotates no key and registers nothing again if an object's state file is lost", async ({ world }) => {
+    await world.start();
+    await world.declareAgent();
+    const before = await world.credentials();
+    const { platform_id: registered } = only(world.api.platforms);
+    await world.stop();
+    await rm(statePath(world, "Platform", "shop"));
+    await world.start();
+    await world.reaches("Platform", "shop", "Active");
+    expect(only(world.api.platforms).platform_id).toBe(registered);
+    expect(world.api.callsTo("POST", "rotate")).toEqual([]);
+    expect(await world.credentials()).toEqual(before);
+  });
+
+  test("rotates a lost key once while the status cannot be written", async ({ world }) => {
+    await world.start();
+    await world.declareAgent();
+    const folder = join(world.folders.status, "default");
+    await rename(folder, `${folder}.away`);
+    await writeFile(folder, "");
+    await rm(join(world.folders.secrets, "default", "shop-credentials.yaml"));
+    const attempts = () => world.api.callsTo("PUT", "/platforms/").length;
+    await until("the key is replaced", () => world.api.callsTo("POST", "rotate").length > 0);
+    const written = attempts();
+    await until("the operator has tried again", () => attempts() > written + 1);
+    expect(world.api.callsTo("POST", "rotate")).toHaveLength(1);
+    await rm(folder);
+    await rename(`${folder}.away`, folder);
+    await world.reaches("Platform", "shop", "Active");
+    expect(world.api.callsTo("POST", "rotate")).toHaveLength(1);
+    expect((await world.credentials())?.api_key).toBe(only(world.api.platforms).api_key);
   });
 
   test("becomes ready when every object has been reconciled, even while the API is unavailable", async ({

@@ -1,11 +1,12 @@
 import type { ClusterClient } from "../../kubernetes/client.ts";
-import { ClusterError, isStatus } from "../../kubernetes/cluster_error.ts";
+import { ClusterError, ClusterRefused, isStatus } from "../../kubernetes/cluster_error.ts";
 import {
   type AnyObject,
   API_VERSION,
   type CommonStatus,
   type Condition,
   FINALIZER,
+  FINALIZER_REMOVED,
   frozen,
   isSameVersion,
   type Kind,
@@ -62,6 +63,7 @@ function pooled(pool: Map<string, string>, text: string): string {
 /** Reads and changes objects in the cluster, but only while an object has the expected uid. */
 export type ClusterObjects = {
   isCurrent(object: AnyObject): Promise<boolean>;
+  /** Throws `ClusterRefused` if an admission policy removes the finalizer from the write. */
   setFinalizer(object: AnyObject, present: boolean): Promise<void>;
   writeStatus(object: AnyObject, status: CommonStatus): Promise<void>;
   /** Does nothing if the object is gone or was recreated. */
@@ -80,6 +82,8 @@ type ObjectChange = {
   object: AnyObject;
   subresource: "" | "/status";
   patchOf(live: ListedObject): { metadata?: object; status?: object } | undefined;
+  /** Throws if the answer to the write shows that the cluster stored something else. */
+  checkStored(answer: unknown): void;
 };
 
 /** Maximum number of attempts of a write that conflicts with other writers. */
@@ -105,7 +109,7 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
    * Patches the live object if it has the expected uid. Returns `false` if another writer came first. The
    * patch contains the resourceVersion, because a write to `/status` does not compare the uid.
    */
-  async function attempt({ object, subresource, patchOf }: ObjectChange): Promise<boolean> {
+  async function attempt({ object, subresource, patchOf, checkStored }: ObjectChange): Promise<boolean> {
     const live = await read(object);
     if (live === undefined || live.metadata.uid !== object.metadata.uid) return true;
     const patch = patchOf(live);
@@ -118,6 +122,7 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
         ? client.custom.patchNamespacedCustomObject(write)
         : client.custom.patchNamespacedCustomObjectStatus(write));
       note(object.kind, answer);
+      checkStored(answer);
       return true;
     } catch (error) {
       if (isStatus(error, 404)) return true;
@@ -153,12 +158,18 @@ export function createClusterObjects({ client, note, noteEnd }: Options): Cluste
           const others = finalizers.filter((name) => name !== FINALIZER);
           return { metadata: { finalizers: present ? [...others, FINALIZER] : others } };
         },
+        checkStored(answer) {
+          if (!present || listedObject.parse(answer).metadata.finalizers.includes(FINALIZER)) return;
+          const resource = pluralOf(object.kind);
+          throw new ClusterRefused({ verb: "patch", resource, reason: FINALIZER_REMOVED });
+        },
       }),
     writeStatus: (object, status) =>
       change({
         object,
         subresource: "/status",
         patchOf: (live) => ({ status: replacing((live.status ?? {}) as object, status) }),
+        checkStored: () => undefined,
       }),
     async remove(object) {
       const { uid } = object.metadata;

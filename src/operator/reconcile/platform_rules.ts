@@ -102,7 +102,8 @@ function isUpToDate(
   if (lastSent.accountEmail !== accountEmail) return false;
   if (lastSent.reconcileRequest !== reconcileRequest(object)) return false;
   if (now.getTime() - lastSent.at.getTime() >= REPEAT_MS) return false;
-  if (!isTrue(status, "Ready") || former !== undefined) return false;
+  // The status lags behind if it could not be written after a rotation.
+  if (!isTrue(status, "Ready") || status.apiKeyPrefix !== prefix || former !== undefined) return false;
   if (current === undefined || !holdsKey(current, object, prefix)) return false;
   const due = rotationDue(object, state, current);
   return current.data.base_url === apiUrl && (due === undefined || due > now);

@@ -2,7 +2,15 @@ import { isDeepStrictEqual } from "node:util";
 import type { ClusterRefused } from "../../kubernetes/cluster_error.ts";
 import type { ApiFailure } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
-import { type AnyObject, type CommonStatus, keyOf, keyText, reconcileRequest } from "../kinds.ts";
+import {
+  type AnyObject,
+  type CommonStatus,
+  FINALIZER,
+  FINALIZER_REMOVED,
+  keyOf,
+  keyText,
+  reconcileRequest,
+} from "../kinds.ts";
 import type { Visit } from "../queue.ts";
 import {
   conditionOf,
@@ -93,6 +101,9 @@ function sentenceOf({ verb, resource, status, reason, quota }: ClusterRefused): 
   const what = `The cluster refuses to ${verb} ${resource}: ${status ?? ""} ${reason}`;
   if (quota !== undefined) {
     return `${what}. The quota ${quota} is used up: raise it, or delete objects that are not needed`;
+  }
+  if (reason === FINALIZER_REMOVED) {
+    return `An admission policy of the cluster removes the finalizer ${FINALIZER}. Exempt ${resource} from the policy, because the operator registers nothing that it could not revoke later`;
   }
   if (status === 403) return `${what}. The operator's role or an admission policy does not allow it`;
   return `${what}. The cluster rejects this change, for example because the object is immutable`;

@@ -11,6 +11,8 @@ const approval = { decision: "Approved" };
 describe("a write to a cluster", () => {
   let failures: number[];
   let sent: object[];
+  /** The finalizers that the cluster stores, whatever the operator writes. */
+  let stored: string[];
 
   const write = async ({ body }: { body: object }): Promise<object> => {
     sent.push(body);
@@ -26,6 +28,11 @@ describe("a write to a cluster", () => {
           status: { approval, certID: "former" },
         }),
         patchNamespacedCustomObjectStatus: write,
+        async patchNamespacedCustomObject(request: { body: object }) {
+          await write(request);
+          const metadata = { name: "loan", namespace: "default", uid: "uid-of-loan", resourceVersion: "8" };
+          return { metadata: { ...metadata, finalizers: stored } };
+        },
         deleteNamespacedCustomObject: write,
       },
     } as never,
@@ -34,7 +41,7 @@ describe("a write to a cluster", () => {
   });
 
   beforeEach(() => {
-    [failures, sent] = [[], []];
+    [failures, sent, stored] = [[], [], []];
   });
 
   test("replaces exactly the state that was read, and keeps the users' approval", async () => {
@@ -53,6 +60,14 @@ describe("a write to a cluster", () => {
     expect(sent).toHaveLength(5);
     failures = [409, 409, 409, 409, 409];
     await expect(objects.writeStatus(aDelegation(), {})).rejects.toThrow("patch delegations/status: 409");
+  });
+
+  test("reports that a policy removes the finalizer, but not that it removes another part", async () => {
+    const adding = () => objects.setFinalizer(aDelegation(), true);
+    await expect(adding()).rejects.toMatchObject({ reason: "FinalizerRemoved", verb: "patch" });
+    stored = ["deputize.io/revoke"];
+    await adding();
+    expect(sent).toHaveLength(2);
   });
 
   test("does not touch an object of another uid", async () => {

@@ -156,6 +156,11 @@ describe("the reconciler of a platform", () => {
     ],
     ["registers again to restore the Secret", { secrets: {} }, "register"],
     [
+      "registers again while the status has a former key",
+      { object: aPlatform({ status: { apiKeyPrefix: "dpz_0" } }) },
+      "register",
+    ],
+    [
       "registers again to repair an incomplete Secret",
       { secrets: withData({ signing_secret: "" }) },
       "register",
