@@ -82,10 +82,32 @@ export function errorBody(code: ErrorCode, message: string): ErrorBody {
   return { error: { code, message, status: errorCodes[code][0] } };
 }
 
+/** The exit statuses of all commands. `docs/exit_statuses.md` explains them. */
+export const exitStatus = {
+  done: 0,
+  failed: 1,
+  usage: 2,
+  unavailable: 3,
+  setting: 78,
+  brokenPipe: 141,
+} as const;
+
 /**
  * A problem that the user can correct. The command line shows only its message, which never contains a
  * secret.
  */
 export class UserError extends Error {
   override readonly name: string = "UserError";
+  /** The exit status of the command. */
+  readonly exitStatus: number = exitStatus.failed;
+}
+
+/** A command line that names something unusable. */
+export class UsageError extends UserError {
+  override readonly exitStatus = exitStatus.usage;
+}
+
+/** A part that the command needs does not answer, so nothing is known about the result. */
+export class UnavailableError extends UserError {
+  override readonly exitStatus = exitStatus.unavailable;
 }

@@ -1,8 +1,9 @@
+import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { auditCommand } from "./commands/audit.ts";
 import { backupCommand } from "./commands/backup.ts";
 import { certCommand } from "./commands/cert.ts";
-import { describeError } from "./commands/describe_error.ts";
+import { describeError, statusOf } from "./commands/describe_error.ts";
 import { initCommand, migrateCommand } from "./commands/init.ts";
 import { kekCommand } from "./commands/kek.ts";
 import { keysCommand } from "./commands/keys.ts";
@@ -10,10 +11,7 @@ import { sealCommand, unsealCommand } from "./commands/seal.ts";
 import { serveCommand } from "./commands/serve.ts";
 import { statusCommand } from "./commands/status.ts";
 import { adoptCommand, tenantsCommand } from "./commands/tenants.ts";
-import { ConfigError } from "./config.ts";
-
-/** Exit code for an invalid setting: EX_CONFIG in sysexits.h. */
-const CONFIG_EXIT_CODE = 78;
+import { exitStatus } from "./errors.ts";
 
 const ABOUT =
   "Keeps the keys that sign delegations. It makes keys and signs statements that it has checked; it never signs bytes " +
@@ -44,7 +42,7 @@ export async function runProgram(args: readonly string[]): Promise<void> {
     const message = describeError(error);
     if (message === undefined) throw error;
     console.error(`keyvault: ${message}`);
-    process.exitCode = error instanceof ConfigError ? CONFIG_EXIT_CODE : 1;
+    process.exitCode = statusOf(error);
   }
 }
 
@@ -66,17 +64,27 @@ function createProgram(): Command {
     .addCommand(backupCommand())
     .addCommand(certCommand())
     .addCommand(migrateCommand());
-  complainInOneLine(program);
+  const manifest = readFileSync(new URL("package.json", import.meta.url), "utf8");
+  const { version } = JSON.parse(manifest) as { version: string };
+  behaveAlike(program, version);
   return program;
 }
 
-/** Reports wrong usage in one line on standard error, which refers to the command's help. */
-function complainInOneLine(command: Command, above = ""): void {
+/**
+ * Gives each command `--version`, and reports wrong usage with its exit status and in one line on standard
+ * error, which refers to the command's help.
+ */
+function behaveAlike(command: Command, version: string, above = ""): void {
   const name = `${above}${command.name()}`;
-  command.configureOutput({
-    outputError: (text, write) => write(`${complaintOf(text)}; see "${name} --help"\n`),
-  });
-  for (const sub of command.commands) complainInOneLine(sub, `${name} `);
+  command
+    .version(version)
+    .configureOutput({
+      outputError: (text, write) => write(`${complaintOf(text)}; see "${name} --help"\n`),
+    })
+    .exitOverride(({ exitCode }) => {
+      process.exit(exitCode === 0 ? exitStatus.done : exitStatus.usage);
+    });
+  for (const sub of command.commands) behaveAlike(sub, version, `${name} `);
 }
 
 function complaintOf(text: string): string {

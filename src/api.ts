@@ -28,7 +28,7 @@ import { createIdempotency } from "./http/idempotency.ts";
 import { mailboxPage } from "./http/mailbox_page.ts";
 import { openApiDocument, openApiPage } from "./http/openapi/openapi.ts";
 import { seenClientPage } from "./http/server/seen_client.ts";
-import { startServer } from "./http/server/server.ts";
+import { addressOf, startServer } from "./http/server/server.ts";
 import { rootOf } from "./input/url.ts";
 import { openInstallation } from "./installation/open_installation.ts";
 import type { Logger } from "./log.ts";
@@ -276,16 +276,16 @@ async function startServers(app: AppDeps, config: ApiConfig) {
     keepAliveMs: config.KEEP_ALIVE_SECONDS * 1000,
     clientOf: createPeerClient(config.TRUSTED_PROXIES),
   };
-  const { HOST, PORT, OPERATOR_HOST, OPERATOR_PORT, OPERATOR_TOKEN, CLUSTERS_FILE } = config;
+  const { OPERATOR_TOKEN, CLUSTERS_FILE } = config;
   const { pages: _pages, site: _site, ...common } = app;
-  const server = await startServer(createApp(app), { host: HOST, port: PORT, limits });
+  const server = await startServer(createApp(app), { ...addressOf(config, "HOST", "PORT"), limits });
   const operator =
     OPERATOR_TOKEN === undefined && CLUSTERS_FILE === undefined
       ? undefined
-      : await startServer(createApp({ ...common, forOperator: true }), {
-          host: OPERATOR_HOST,
-          port: OPERATOR_PORT,
-        });
+      : await startServer(
+          createApp({ ...common, forOperator: true }),
+          addressOf(config, "OPERATOR_HOST", "OPERATOR_PORT"),
+        );
   return {
     host: server.host,
     port: server.port,

@@ -16,10 +16,10 @@ const GROWTH = "--heap-growing-percent=40";
 restartWithOptions();
 
 // These modules are imported only now. If the process replaced itself above, it would load them twice.
-const [commander, { StartError, WRONG_SETTING }] = await Promise.all([
-  import("commander"),
-  import("./config.ts"),
-]);
+const [commander, { StartError, WRONG_SETTING }, { behaveAlike, endQuietly, isMissingFromImage }] =
+  await Promise.all([import("commander"), import("./config.ts"), import("./input/exit_status.ts")]);
+
+endQuietly();
 
 /** Collects the values of an option that may be repeated. */
 const collected = (value: string, earlier: string[] = []) => [...earlier, value];
@@ -256,6 +256,8 @@ events
     process.exitCode = await (await openEvents()).replayRange(options);
   });
 
+behaveAlike(program);
+
 // Without a handler, SIGUSR1 would open Node's inspector, which every local user could access.
 process.on("SIGUSR1", () => {});
 
@@ -287,11 +289,4 @@ function restartWithOptions(): void {
   }
   const options = missing.map(([name, value]) => `${name}=${value}`);
   execve(execPath, [execPath, ...options, GROWTH, ...execArgv, ...argv.slice(1)], env);
-}
-
-/** The image does not contain the development commands. */
-function isMissingFromImage(error: unknown): boolean {
-  const { code, url } = error as { code?: unknown; url?: unknown };
-  const folder = new URL("./dev/", import.meta.url).href;
-  return code === "ERR_MODULE_NOT_FOUND" && typeof url === "string" && url.startsWith(folder);
 }

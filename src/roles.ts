@@ -14,7 +14,7 @@ import {
 import type { EventsCommands } from "./events/command/events_command.ts";
 import type { HistoryCommands } from "./history/archive/history_command.ts";
 import { createHealth, showReadiness } from "./http/server/health.ts";
-import { startServer } from "./http/server/server.ts";
+import { addressOf, startServer } from "./http/server/server.ts";
 
 import { type DatabaseUrls, directUrlOf } from "./input/database_url.ts";
 import { kafkaSettings } from "./input/event_settings.ts";
@@ -218,7 +218,7 @@ export async function run(
   showReadiness(metrics, name, isReady);
   const health = await startServer(
     createHealth({ metrics, ready: isReady, alive: () => role?.isAlive?.() ?? true }),
-    { host: config.HEALTH_HOST, port: config.HEALTH_PORT },
+    addressOf(config, "HEALTH_HOST", "HEALTH_PORT"),
   );
   log.info({ health_port: health.port }, "starting");
   try {

@@ -1,12 +1,10 @@
-import { EventEmitter } from "node:events";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { EventEmitter, once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { WRONG_SETTING } from "../src/config.ts";
 import { freePort } from "../src/dev/process/ports.ts";
 import { type RunningRole, run, runWorker } from "../src/roles.ts";
-import { selfSigned } from "./events/support/certificate.ts";
 import { makeConnection } from "./events/support/connection.ts";
 import { useDatabase } from "./events/support/database.ts";
 import { append, deniedEvent } from "./events/support/events.ts";
@@ -14,6 +12,7 @@ import { startReceiver } from "./events/support/receiver.ts";
 import { SEALING_KEY } from "./events/support/worker.ts";
 import { until } from "./support/process.ts";
 import { startRole } from "./support/role_process.ts";
+import { vaultFiles } from "./support/vault_files.ts";
 
 const home = useDatabase();
 let port: number;
@@ -228,19 +227,17 @@ describe("the worker role", () => {
   });
 });
 
-test("deputize api exits with status 78 if a setting turns out wrong after its loops have started", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "deputize-roles-"));
-  const { key, cert } = await selfSigned(["vault"]);
-  const [keyFile, certFile] = [join(folder, "key"), join(folder, "cert")];
-  await Promise.all([writeFile(keyFile, key), writeFile(certFile, cert)]);
+test("deputize api exits with status 78 and one line if its port is in use, after its loops have started", async () => {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
   const role = startRole("api", {
     ...{ DATABASE_URL: home.url, SEALING_KEY, BASE_URL: "http://127.0.0.1", DEVELOPMENT: "true" },
-    ...{ VAULT_URL: "https://127.0.0.1:1", VAULT_CA_FILE: certFile, VAULT_CERT_FILE: certFile },
-    ...{ VAULT_KEY_FILE: keyFile, LOG_LEVEL: "silent", TRUSTED_PROXIES: "10.0.0.0/64" },
+    ...{ VAULT_URL: "https://127.0.0.1:1", ...(await vaultFiles()), LOG_LEVEL: "silent", PORT: String(port) },
   });
   expect(await role.exit).toBe(WRONG_SETTING);
-  expect(role.errors()).toContain("TRUSTED_PROXIES: must be addresses and networks");
-  await rm(folder, { recursive: true });
+  expect(role.errors()).toMatch(new RegExp(`^PORT: port ${port} of 127\\.0\\.0\\.1 is in use\\. Stop .*\n$`));
+  server.close();
 });
 
 test("deputize migrate waits MIGRATE_WAIT_SECONDS for the database, and then exits with status 3", async () => {

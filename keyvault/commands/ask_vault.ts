@@ -3,7 +3,7 @@ import { pipeline } from "node:stream/promises";
 import type { Command } from "commander";
 import type { Dispatcher } from "undici";
 import { systemClock } from "../clock.ts";
-import { UserError } from "../errors.ts";
+import { type ErrorCode, errorCodes, exitStatus, UnavailableError, UserError } from "../errors.ts";
 import { type Access, type AccessOptions, readAccess } from "./access.ts";
 import { describeFileError } from "./describe_error.ts";
 
@@ -15,11 +15,14 @@ const TIMEOUT_MS = 10_000;
 /** A refusal by the vault, with its stable error code. */
 export class CallError extends UserError {
   override readonly name = "Refused";
+  override readonly exitStatus: number;
   readonly code: string;
 
   constructor(code: string, message: string) {
     super(message);
     this.code = code;
+    const isOutage = code in errorCodes && errorCodes[code as ErrorCode][0] === 503;
+    this.exitStatus = isOutage ? exitStatus.unavailable : exitStatus.failed;
   }
 }
 
@@ -102,7 +105,7 @@ async function exchange<T>(
     throw await refusalOf(answer, access);
   } catch (error) {
     if (error instanceof UserError) throw error;
-    throw new UserError(
+    throw new UnavailableError(
       `The vault at ${access.url.origin} does not answer: ${explainSilence(error, access)}`,
       {
         cause: error,

@@ -3,19 +3,20 @@ import type { DamagedRows } from "../audit/compare.ts";
 import { type NotedHeads, readHeads } from "../audit/head_file.ts";
 import type { ChainVerdict } from "../audit/verify_chain.ts";
 import type { Head } from "../audit/writer_connection.ts";
-import { UserError } from "../errors.ts";
+import { ConfigError } from "../config.ts";
+import { exitStatus, UnavailableError, UsageError } from "../errors.ts";
 import { auditExportCommand, auditTailCommand } from "./audit_tail.ts";
 import type { AuditVerdict } from "./check_chain.ts";
+import { describeError } from "./describe_error.ts";
 import { columnsOf, foldLines, print } from "./display.ts";
 
 const HEAD = /^(\d{1,15}):([0-9a-f]{64})$/;
-const BROKEN_EXIT_CODE = 2;
 
 const ABOUT = `Recompute every record's code with the token's audit key, from the first record to the last.
 
 Names the first record that was altered, removed or inserted. If the chain is intact, the command also compares the records with each other (a key used after it was disabled, two statements for one place) and the rows of keys and tenants with the records, and names each contradiction. To detect that the newest records were cut off, the command compares the chain with the head that the token has noted and with heads noted elsewhere, for example by "keyvault status". Pass one head as --head, or a file of heads as --heads. If a line of the file was cut off while it was written, the command reports and skips that line. Any other line that is not a head is an error. The vault may run meanwhile. Without a PIN file, the command asks for the PIN like "keyvault unseal".
 
-Exit code: 0 if everything is intact, 2 if not, 1 if the command could not check the audit.`;
+Exit status: 0 if everything is intact, 1 if not, 3 if the command could not check the audit.`;
 
 const ABOUT_ACCEPT = `A vault is sealed (chain_broken) if its chain ends before the head that its token has noted, because records were cut off. If you know the reason, for example a database that lost its last second in a failover, this command records the current end of the chain in the token.
 
@@ -37,7 +38,9 @@ export function auditCommand(): Command {
       const { unfinished } = noted;
       const expected = head === undefined ? noted.heads : [...noted.heads, head];
       const { checkChain } = await import("./check_chain.ts");
-      const verdict = await checkChain(expected);
+      const verdict = await checkChain(expected).catch((error) => {
+        throw asUnavailable(error);
+      });
       const wrong = describeWrong(verdict);
       const text =
         describe(verdict.chain, expected.length) +
@@ -45,7 +48,7 @@ export function auditCommand(): Command {
         describeWaiting(verdict.damaged) +
         unfinished.map((line) => describeUnfinished(heads, line)).join("");
       print({ json }, { ...printable(verdict), ...(unfinished.length > 0 && { unfinished }) }, text);
-      if (!verdict.chain.intact || wrong !== "") process.exitCode = BROKEN_EXIT_CODE;
+      if (!verdict.chain.intact || wrong !== "") process.exitCode = exitStatus.failed;
     });
   const accept = new Command("accept")
     .summary("record the chain's current end in the token, after a known loss of records")
@@ -65,9 +68,18 @@ export function auditCommand(): Command {
 }
 
 async function readNoted(file: string): Promise<NotedHeads> {
-  const noted = await readHeads(file);
-  if (noted.heads.length === 0) throw new UserError(`${file} holds no head: the chain was not checked`);
+  const noted = await readHeads(file).catch((error) => {
+    const message = describeError(error);
+    throw message === undefined ? error : new UsageError(message, { cause: error });
+  });
+  if (noted.heads.length === 0) throw new UsageError(`${file} holds no head: the chain was not checked`);
   return noted;
+}
+
+/** A failed check must not have the exit status of a broken chain. */
+function asUnavailable(error: unknown): unknown {
+  const message = error instanceof ConfigError ? undefined : describeError(error);
+  return message === undefined ? error : new UnavailableError(message, { cause: error });
 }
 
 function parseHead(text: string): Head {

@@ -13,7 +13,7 @@ const DEFAULT_WIDTH = 120;
 
 const TAIL = `Show the newest audit records of a running vault, oldest first. Needs an admin's or auditor's certificate.
 
-Exit code: 0, or 1 when the vault does not answer.`;
+Exit status: 0, or 3 when the vault does not answer.`;
 
 const EXPORT = `Append the audit chain's head, as a running vault reports it, to a file: one line, "<time> <number>:<code>".
 

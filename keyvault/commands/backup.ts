@@ -133,7 +133,7 @@ Afterwards "keyvault audit verify" checks that token, database and chain belong 
 
 const CHECK = `Read a backup to its end and check it like "keyvault backup restore": the recovery key opens it, it is complete, the service key signed it, and this version can restore it. Writes nothing and needs no setting, token or database.
 
-Exit code: 0 if the backup could be restored, 1 if not.`;
+Exit status: 0 if the backup could be restored, 1 if not.`;
 
 type ReadOptions = { json?: true; recoveryKey: string; serviceKey?: string; unsigned?: true };
 

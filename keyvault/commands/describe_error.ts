@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { dirname } from "node:path";
 import type { ErrorOfSetting } from "../db/database.ts";
-import { UserError } from "../errors.ts";
+import { exitStatus, UserError } from "../errors.ts";
 
 const DATABASE_HINTS: Readonly<Record<string, string>> = {
   ECONNREFUSED: "nothing listens there",
@@ -41,7 +41,7 @@ const FILE_HINTS: Readonly<Record<string, string>> = {
 /** System calls whose errors do not contain the file's path. */
 const WRITING = new Set(["write", "fsync", "fdatasync", "ftruncate"]);
 
-type SystemError = NodeJS.ErrnoException & { address?: string; port?: number } & ErrorOfSetting;
+type SystemError = NodeJS.ErrnoException & ErrorOfSetting;
 
 /**
  * Returns a one-line message for the user about an error that stopped a command, or `undefined` for a fault
@@ -49,11 +49,7 @@ type SystemError = NodeJS.ErrnoException & { address?: string; port?: number } &
  */
 export function describeError(error: unknown): string | undefined {
   if (error instanceof UserError) return error.message;
-  const { code, syscall, address, port, path, name, message, setting } = error as SystemError;
-  if (code === "EADDRINUSE") {
-    return `The port ${port} of ${address} is in use: set KEYVAULT_PORT or KEYVAULT_HEALTH_PORT`;
-  }
-  if (code === "EACCES" && syscall === "listen") return `The port ${port} may not be opened by this user`;
+  const { code, syscall, path, name, message, setting } = error as SystemError;
   if (path !== undefined) return describeFileError(error);
   const trouble = syscall !== undefined && WRITING.has(syscall) && FILE_HINTS[code ?? ""];
   if (trouble) return `A file could not be written: ${trouble}`;
@@ -65,6 +61,14 @@ export function describeError(error: unknown): string | undefined {
   }
   const hint = code === undefined ? undefined : databaseHint(code);
   return hint === undefined ? undefined : describeDatabase(`${hint} (${code})`, setting);
+}
+
+/** Returns the exit status for an error that {@link describeError} describes. */
+export function statusOf(error: unknown): number {
+  if (error instanceof UserError) return error.exitStatus;
+  const { path, syscall } = error as SystemError;
+  const isFile = path !== undefined || (syscall !== undefined && WRITING.has(syscall));
+  return isFile ? exitStatus.failed : exitStatus.unavailable;
 }
 
 /** Returns a one-line message with the path for a file system error, or `undefined` for any other error. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Command, InvalidArgumentError } from "commander";
-import { UserError } from "../errors.ts";
+import { exitStatus, UserError } from "../errors.ts";
 import type { RewrapProgress } from "../kek/rewrap.ts";
 import type { Status } from "../status.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
@@ -9,7 +9,6 @@ import { createProgressBar, print } from "./display.ts";
 const POLL_MS = 200;
 /** How long to wait for a retirement. The proof for a million data keys takes some minutes. */
 const RETIRE_TIMEOUT_MS = 1_800_000;
-const DAMAGED_EXIT_CODE = 2;
 
 const ABOUT_ROTATE = `Make the next version of the key-encryption key inside the token. From then on it wraps the data keys of new tenants. Existing data keys stay under their version until "keyvault kek rewrap".
 
@@ -17,13 +16,13 @@ Take a backup before you do anything else, because earlier backups do not contai
 
 const ABOUT_REWRAP = `Wrap every tenant's data key again under the newest version. The vault continues to sign. After an interruption, run the command again to continue. Ctrl-C ends the display but not the work.
 
-Exit code: 0 if everything is under the newest version, 2 if some data keys are damaged (the command names their tenants), 1 if the command did not finish.`;
+Exit status: 0 if everything is under the newest version, 1 if some data keys are damaged (the command names their tenants), 3 if the vault does not answer.`;
 
 const ABOUT_RETIRE = `Destroy an older version of the key-encryption key in the token, permanently. Refused for the newest version and for a version that a data key needs. To check this, the vault first opens every data key under a version that remains. The vault continues to sign meanwhile.
 
 Backups taken before the rewrap are then useless, except together with a backup of the token. That is the purpose of retiring. Take a backup first.
 
-Exit code: 0 if the version is destroyed, 1 if not.`;
+Exit status: 0 if the version is destroyed, 1 if not, 3 if the vault does not answer.`;
 
 /** `keyvault kek …` */
 export function kekCommand(): Command {
@@ -71,7 +70,7 @@ async function runRewrap(options: RemoteOptions): Promise<void> {
     throw new UserError(`Not finished (${progress.fault}): run the command again to continue`);
   }
   if (progress.remaining > 0) throw new UserError("Not finished: run the command again to continue");
-  if (progress.damaged.length > 0) process.exitCode = DAMAGED_EXIT_CODE;
+  if (progress.damaged.length > 0) process.exitCode = exitStatus.failed;
 }
 
 async function runRetire(options: RemoteOptions, kek: string): Promise<{ retired: string; keks: string[] }> {

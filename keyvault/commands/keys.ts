@@ -1,5 +1,6 @@
 import { Command, InvalidArgumentError } from "commander";
 import type { Wish } from "../db/rows.ts";
+import { exitStatus } from "../errors.ts";
 import type { KeyPage, KeyView, ListedKey } from "../keys/view.ts";
 import type { KeyAnswer } from "../lifecycle/destroy.ts";
 import { ask, type RemoteOptions, withRemoteOptions } from "./ask_vault.ts";
@@ -7,7 +8,6 @@ import { type Column, drawTable, print } from "./display.ts";
 import { parseDestructionDays, parseTenant } from "./tenants.ts";
 
 const KEY_ID = /^[0-9a-f]{32}$/;
-const DAMAGED_EXIT_CODE = 2;
 /** Minimum number of terminal columns for a list that shows dates. */
 const WITH_DATES = 92;
 
@@ -17,7 +17,7 @@ A key is active, disabled (it does not sign), destroying (it does not sign, and 
 
 const ABOUT_LIST = `List all keys or one tenant's keys, sorted by id. A key whose row was altered in the database is shown as DAMAGED.
 
-Exit code: 0, or 2 when a key is damaged.`;
+Exit status: 0, 1 when a key is damaged, 3 when the vault does not answer.`;
 
 const ABOUT_DESTROY = `Request a key's destruction, or approve another admin's request for the same number of days. The key stops signing when the second admin calls. Its seeds are erased when the days are over. Until then one admin can cancel the destruction with --cancel, which leaves the key disabled.`;
 
@@ -32,7 +32,7 @@ export function keysCommand(): Command {
     .action(async (options: ListOptions) => {
       const keys = await readAll(options);
       print(options, keys, describeList(keys, process.stdout.columns || 80));
-      if (keys.some(({ damaged }) => damaged)) process.exitCode = DAMAGED_EXIT_CODE;
+      if (keys.some(({ damaged }) => damaged)) process.exitCode = exitStatus.failed;
     });
   const show = withId(new Command("show").summary("show one key's public parts"));
   show.action(async (id: string, options: RemoteOptions) => {

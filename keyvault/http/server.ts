@@ -9,7 +9,7 @@ import {
 import { createServer, type Server } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
 import type { SecureContextOptions, TLSSocket } from "node:tls";
-import type { ConnectionLimits } from "../config.ts";
+import { ConfigError, type ConnectionLimits } from "../config.ts";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
@@ -84,7 +84,7 @@ export async function serveTls(
     socket.destroy();
   });
   trust.onChange((material) => server.setSecureContext(contextOf(material)));
-  return listen(server, address);
+  return listen(server, address, "KEYVAULT");
 }
 
 type Waiting = Pick<WeakMap<Socket, { count: number; last: IncomingMessage }>, "get">;
@@ -151,7 +151,7 @@ export async function serveHealth(
   );
   limitWaitingRequests(server);
   keepNewest(server, HEALTH_CONNECTIONS);
-  return listen(server, address);
+  return listen(server, address, "KEYVAULT_HEALTH");
 }
 
 /**
@@ -190,15 +190,32 @@ async function answerProbe(url: string | undefined, readiness: Readiness): Promi
   );
 }
 
-async function listen(server: Server | PlainServer, { host, port }: Address): Promise<Listening> {
+async function listen(
+  server: Server | PlainServer,
+  { host, port }: Address,
+  setting: string,
+): Promise<Listening> {
   await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
+    const fail = (error: Error) => reject(listenError(error, { host, port }, setting));
+    server.once("error", fail);
     server.listen(port, host, () => {
-      server.off("error", reject);
+      server.off("error", fail);
       resolve();
     });
   });
   return { port: (server.address() as AddressInfo).port, stop: () => stop(server) };
+}
+
+/** `setting` is the common beginning of the names of the settings of host and port. */
+function listenError(error: NodeJS.ErrnoException, { host, port }: Address, setting: string): Error {
+  const messages: Record<string, string> = {
+    EADDRINUSE: `${setting}_PORT: port ${port} of ${host} is in use. Stop the program that uses it, or choose another port`,
+    EACCES: `${setting}_PORT: this user may not open port ${port}. Choose a port above 1023`,
+    EADDRNOTAVAIL: `${setting}_HOST: ${host} is not an address of this machine`,
+    ENOTFOUND: `${setting}_HOST: there is no host ${host}`,
+  };
+  const message = messages[error.code ?? ""];
+  return message === undefined ? error : new ConfigError(message, { cause: error });
 }
 
 /** Closes idle connections repeatedly, because keep-alive connections end only with their next response. */

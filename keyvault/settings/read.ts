@@ -1,11 +1,12 @@
 import { readFileSync } from "node:fs";
 import type { z } from "zod";
-import { UserError } from "../errors.ts";
+import { exitStatus, UserError } from "../errors.ts";
 import { type Fault, misnamedFaults } from "./faults.ts";
 
 /** A setting is missing or invalid. The message names the setting, never its value. */
 export class ConfigError extends UserError {
   override readonly name = "ConfigError";
+  override readonly exitStatus = exitStatus.setting;
 }
 
 /** Variables of a process by name. */

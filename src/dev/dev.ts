@@ -14,6 +14,7 @@ import { codeInMailbox } from "./tour/person.ts";
 import { startReceiver } from "./tour/receiver.ts";
 import { runTour } from "./tour/run_tour.ts";
 import { type TourState, tourSteps } from "./tour/steps.ts";
+import { statusOf } from "./user_error.ts";
 
 /** Options of `deputize dev`, as given on the command line. */
 export type DevOptions = {
@@ -34,8 +35,7 @@ const PATIENCE = { statusMs: 30_000, eventMs: 60_000 };
 /**
  * Starts the whole service, runs the tour, and keeps the service up until Ctrl-C. With `once`, stops it after
  * the tour. In a data folder that was used before, people may have changed the declared objects. A failed
- * tour in such a folder stops the service only with `once`. Resolves to the exit status: 0, 1 after a
- * failure, 130 after an interruption.
+ * tour in such a folder stops the service only with `once`. Resolves to the exit status.
  */
 export async function runDev(options: DevOptions): Promise<number> {
   const { color, ...settings } = readDevConfig();
@@ -59,7 +59,7 @@ export async function runDev(options: DevOptions): Promise<number> {
     stack = await openStack({ folder, terminal });
   } catch (error) {
     terminal.problem(error);
-    return 1;
+    return statusOf(error);
   }
   return runStack(stack, terminal, async (interrupted) => {
     terminal.line("Starting\n");

@@ -5,6 +5,7 @@ import { checkFree } from "./process/ports.ts";
 import { type Supervisor, supervisePart } from "./process/supervisor.ts";
 import { openStateFolder, type Run, untilEarlierRunEnded, writeRun } from "./state_folder.ts";
 import { inStep, type Terminal } from "./terminal.ts";
+import { statusOf } from "./user_error.ts";
 
 type StackOptions = {
   /** The state folder. Only one stack can use it at a time. */
@@ -92,7 +93,8 @@ const INTERRUPTED = 130;
  * Runs `work`, then stops the stack. The first signal aborts `work` and stops the parts in order. The second
  * signal kills the parts and exits this process immediately.
  *
- * Resolves to the exit status: 0 if `work` finished, 130 after a signal, 1 after a failure, which it prints.
+ * Resolves to the exit status: 0 if `work` finished, 130 after a signal, otherwise that of the failure,
+ * which it prints.
  */
 export async function runStack(
   stack: Pick<Stack, "stop" | "kill">,
@@ -121,7 +123,7 @@ export async function runStack(
       return INTERRUPTED;
     }
     terminal.problem(error);
-    return 1;
+    return statusOf(error);
   } finally {
     await stack.stop();
     for (const signal of SIGNALS) {

@@ -2,6 +2,7 @@ import { mkdir, open, readdir, readFile, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
+import { exitStatus } from "../input/exit_status.ts";
 import { lockFolder, processBirth } from "./process/folder_lock.mjs";
 import { fileError, UserError } from "./user_error.ts";
 
@@ -30,6 +31,7 @@ export async function openStateFolder(path: string): Promise<StateFolder> {
     throw new UserError(
       `A stack is already running on ${path}, started by process ${lock.heldBy}`,
       `Stop it with Ctrl-C where it runs, or with: kill ${lock.heldBy}`,
+      { status: exitStatus.setting },
     );
   }
   try {

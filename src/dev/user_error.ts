@@ -1,15 +1,25 @@
+import { exitStatus } from "../input/exit_status.ts";
+
 /**
  * A problem that a person can correct. Its message and remedy are shown, but never a stack trace. `message`
  * states the problem in one sentence.
  */
 export class UserError extends Error {
   readonly remedy: string | undefined;
+  readonly status: number;
 
-  constructor(message: string, remedy?: string, options?: ErrorOptions) {
+  /** `status` is the exit status of the command. */
+  constructor(message: string, remedy?: string, options: ErrorOptions & { status?: number } = {}) {
     super(message, options);
     this.name = "UserError";
     this.remedy = remedy;
+    this.status = options.status ?? exitStatus.failed;
   }
+}
+
+/** Returns the exit status of a command after an error. */
+export function statusOf(error: unknown): number {
+  return error instanceof UserError ? error.status : exitStatus.failed;
 }
 
 type FileHint = { words: string; remedy: string };

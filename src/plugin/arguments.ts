@@ -22,6 +22,11 @@ export const HANDED_ON: Readonly<Record<string, { type: "string" | "boolean"; sh
   token: { type: "string" },
   user: { type: "string" },
 };
+/** Options of every command. */
+const EVERYWHERE = {
+  help: { type: "boolean", short: "h" },
+  version: { type: "boolean", short: "V" },
+} as const;
 const REPEATED = new Set(["as-group", "as-user-extra"]);
 
 /** A parsed command line. */
@@ -44,7 +49,7 @@ export function readArguments(command: Command, args: readonly string[]): Argume
     const { values, positionals } = parseArgs({
       args: [...args],
       allowPositionals: true,
-      options: { help: { type: "boolean", short: "h" }, ...Object.fromEntries([...handedOn, ...own]) },
+      options: { ...EVERYWHERE, ...Object.fromEntries([...handedOn, ...own]) },
     });
     const given = values as Record<string, string | boolean | string[] | undefined>;
     const common = Object.keys(HANDED_ON).flatMap((name) => handOn(name, given[name]));

@@ -9,6 +9,8 @@ import { visible } from "./text.ts";
 type World = {
   terminal: Terminal;
   clock: Clock;
+  /** The version of this program. */
+  version: string;
   wait(ms: number): Promise<void>;
   /** For tests: the program that replaces kubectl. */
   program?: string;
@@ -23,9 +25,17 @@ const USAGE = 2;
 export async function runPlugin(args: readonly string[], world: World): Promise<number> {
   const { terminal } = world;
   const [name = "", ...rest] = args;
-  if (name === "" || name === "help" || name === "-h" || name === "--help") {
+  if (name === "") {
+    terminal.note(overview(terminal.width));
+    return USAGE;
+  }
+  if (name === "help" || name === "-h" || name === "--help") {
     terminal.out(overview(terminal.width));
-    return name === "" ? USAGE : 0;
+    return 0;
+  }
+  if (name === "-V" || name === "--version") {
+    terminal.out(`${world.version}\n`);
+    return 0;
   }
   try {
     await runCommand(name, rest, world);
@@ -43,9 +53,13 @@ async function runCommand(name: string, rest: readonly string[], world: World): 
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined) throw new UsageFailure(`There is no command ${visible(name)}`);
   const { names, options, common } = readArguments(command, rest);
-  const { terminal, clock, wait, program } = world;
+  const { terminal, clock, version, wait, program } = world;
   if (options.help === true) {
     terminal.out(helpOf(name, command, terminal.width));
+    return;
+  }
+  if (options.version === true) {
+    terminal.out(`${version}\n`);
     return;
   }
   if (options.output !== undefined && options.output !== "json") {

@@ -57,7 +57,7 @@ test("deputize dev rejects an invalid alias with one line before it starts or cr
   const args = [program, "dev", "--alias", "ratify", "--alias", "Shop", "--data", folder];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
   const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
-  expect([code, out]).toEqual([1, ""]);
+  expect([code, out]).toEqual([2, ""]);
   expect(err).toMatch(/^--alias "Shop" is not valid: use .*\n$/);
   expect(existsSync(folder)).toBe(false);
 });

@@ -60,10 +60,14 @@ test.skipIf(!existsSync("/proc/self/task"))(
     const free = await occupied();
     await free.leave();
     const port = String(taken.port);
-    await expect(start({ KEYVAULT_PORT: port })).rejects.toMatchObject({ code: "EADDRINUSE" });
-    await expect(
-      start({ KEYVAULT_PORT: String(free.port), KEYVAULT_HEALTH_PORT: port }),
-    ).rejects.toMatchObject({ code: "EADDRINUSE" });
+    const inUse = `_PORT: port ${port} of 127.0.0.1 is in use`;
+    await expect(start({ KEYVAULT_PORT: port })).rejects.toThrow(`KEYVAULT${inUse}`);
+    await expect(start({ KEYVAULT_PORT: String(free.port), KEYVAULT_HEALTH_PORT: port })).rejects.toThrow(
+      `KEYVAULT_HEALTH${inUse}`,
+    );
+    await expect(start({ KEYVAULT_HOST: "192.0.2.1" })).rejects.toThrow(
+      "KEYVAULT_HOST: 192.0.2.1 is not an address of this machine",
+    );
     const cert = home.config.tls.certFile;
     await rename(cert, `${cert}.kept`);
     await expect(start()).rejects.toThrow(/server\.pem cannot be read/);

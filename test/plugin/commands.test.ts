@@ -20,11 +20,18 @@ describe("the plugin", () => {
   test("prints its help and the help of each command", async () => {
     expect(await run(["--help"])).toBe(0);
     expect(kubectl.out).toContain("kubectl deputize <command>");
-    expect(await run([])).toBe(2);
+    expect([await run([]), kubectl.notes]).toEqual([2, kubectl.out]);
     for (const name of ["status", "approve", "revoke"]) expect(await run([name, "--help"])).toBe(0);
     expect(kubectl.out).toContain("kubectl deputize approve <delegation>");
     for (const line of kubectl.out.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
   });
+
+  test.each([["-V"], ["--version"], ["status", "--version"]])(
+    "prints its version for %s %s",
+    async (...args) => {
+      expect([await run(args), kubectl.out, kubectl.notes]).toEqual([0, "1.2.3\n", ""]);
+    },
+  );
 
   test.each([
     [["aprove", "bot"], "There is no command aprove"],

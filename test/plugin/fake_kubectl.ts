@@ -53,6 +53,7 @@ export function fakeKubectl(): FakeKubectl {
           confirm: async () => fake.answer,
         },
         clock: { now: () => NOW },
+        version: "1.2.3",
         wait: async () => undefined,
         program: fake.program,
       });

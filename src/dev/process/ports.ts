@@ -1,6 +1,7 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer } from "node:net";
+import { exitStatus } from "../../input/exit_status.ts";
 import { UserError } from "../user_error.ts";
 
 const LOOPBACK = "127.0.0.1";
@@ -67,7 +68,7 @@ export async function checkFree({ port, setting }: PartPort): Promise<void> {
     throw new UserError(
       `Port ${port} on ${LOOPBACK} ${reason}`,
       `Stop that program, or choose another port with ${setting}`,
-      { cause },
+      { cause, status: exitStatus.setting },
     );
   }
   probe.close();

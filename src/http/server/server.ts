@@ -9,6 +9,7 @@ import {
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
+import { StartError } from "../../config.ts";
 import { ApiError } from "../../errors.ts";
 import { MAX_BODY_BYTES } from "../../input/validate.ts";
 import { networkOf } from "../../rates/client_rates.ts";
@@ -34,6 +35,18 @@ export type RunningServer = {
    */
   stop(graceMs?: number): Promise<void>;
 };
+
+/** The address of a server, and optionally the names of its two settings. */
+export type Address = { host: string; port: number; settings?: [host: string, port: string] | undefined };
+
+/** Returns the address in these two settings. */
+export function addressOf<Host extends string, Port extends string>(
+  config: Record<Host, string> & Record<Port, number>,
+  host: Host,
+  port: Port,
+): Address {
+  return { host: config[host], port: config[port], settings: [host, port] };
+}
 
 const POLL_MS = 20;
 /** The share of all connections above which idle ones are closed, so that nobody can occupy all of them. */
@@ -79,11 +92,12 @@ const LIMITS: ServerLimits = {
  * - A connection's requests are served one after the other. More than 16 unanswered requests close it.
  *
  * Bytes that are not HTTP, and requests without exactly one valid host, receive the same error as any
- * malformed call. Rejects if the server cannot listen on the address.
+ * malformed call. Rejects if the server cannot listen on the address: with a `StartError` if the names of the
+ * address's settings are given.
  */
 export async function startServer(
   listener: RequestListener,
-  { host, port, limits: given }: { host: string; port: number; limits?: Partial<ServerLimits> },
+  { host, port, limits: given, settings }: Address & { limits?: Partial<ServerLimits> },
 ): Promise<RunningServer> {
   const limits = { ...LIMITS, ...given };
   const sockets = createClientSockets(limits);
@@ -159,7 +173,9 @@ export async function startServer(
     }
   });
   server.listen({ host, port });
-  await once(server, "listening");
+  await once(server, "listening").catch((error) => {
+    throw listenError(error, { host, port, settings });
+  });
   let stopped: Promise<void> | undefined;
   const drain = (): void => {
     draining = true;
@@ -188,6 +204,18 @@ export async function startServer(
       return stopped;
     },
   };
+}
+
+function listenError(error: NodeJS.ErrnoException, { host, port, settings }: Address): Error {
+  const [hostName, portName] = settings ?? [];
+  const messages: Record<string, string> = {
+    EADDRINUSE: `${portName}: port ${port} of ${host} is in use. Stop the program that uses it, or choose another port`,
+    EACCES: `${portName}: this user may not open port ${port}. Choose a port above 1023`,
+    EADDRNOTAVAIL: `${hostName}: ${host} is not an address of this machine`,
+    ENOTFOUND: `${hostName}: there is no host ${host}`,
+  };
+  const message = messages[error.code ?? ""];
+  return settings === undefined || message === undefined ? error : new StartError(message, { cause: error });
 }
 
 const faults: Record<string, string> = {

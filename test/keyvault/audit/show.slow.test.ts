@@ -112,7 +112,7 @@ test("the audit commands show and follow the newest records, and export heads th
   await audit("verify", "--heads", file);
   const [, second] = await headsOf(file);
   await writeFile(file, `${new Date().toISOString()} ${second!.seq + 1}:${"0".repeat(64)}\n`, { flag: "a" });
-  await expect(audit("verify", "--heads", file)).rejects.toMatchObject({ code: 2 });
+  await expect(audit("verify", "--heads", file)).rejects.toMatchObject({ code: 1 });
   await writeFile(file, "nonsense\n");
   await expect(audit("verify", "--heads", file)).rejects.toThrow(/line 1 is not a head/);
 });
@@ -222,12 +222,12 @@ test("audit verify reports an incomplete line, compares the other heads, and fai
   await appendFile(file, "1");
   await appendHead(file, { seq: head.seq + 1, mac: Buffer.alloc(32) }, AT);
   await expect(audit("verify", "--heads", file)).rejects.toMatchObject({
-    code: 2,
+    code: 1,
     stdout: expect.stringMatching(/The chain is broken[\s\S]*line 2 is incomplete/),
   });
   await writeFile(file, "2026-11-2");
   await expect(audit("verify", "--heads", file)).rejects.toMatchObject({
-    code: 1,
+    code: 2,
     stderr: expect.stringMatching(/holds no head/),
   });
 });

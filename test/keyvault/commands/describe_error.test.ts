@@ -87,14 +87,6 @@ test.each([
   );
 });
 
-test("describeError names the settings of a port that is in use or not allowed", () => {
-  const listen = { syscall: "listen", address: "127.0.0.1", port: 443 };
-  expect(failed({ ...listen, code: "EADDRINUSE" })).toBe(
-    "The port 443 of 127.0.0.1 is in use: set KEYVAULT_PORT or KEYVAULT_HEALTH_PORT",
-  );
-  expect(failed({ ...listen, code: "EACCES" })).toBe("The port 443 may not be opened by this user");
-});
-
 test("describeError distinguishes file permissions from a failing disk", () => {
   for (const [code, text] of [
     ["EACCES", "permission denied"],

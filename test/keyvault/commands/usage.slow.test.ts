@@ -36,13 +36,13 @@ test.each([
   [["tenants", "destroy", "a b"], "Give 1 to 128 letters, digits and ._:@-", "keyvault tenants destroy"],
 ])("keyvault %j fails with one line that names the command's help", async (args, reason, command) => {
   const { code, stdout, stderr } = await runCommand(args, {});
-  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
   expect(stderr).toMatch(/^keyvault: [^\n]+\n$/);
   expect(stderr).toContain(reason);
   expect(stderr).toContain(`; see "${command} --help"\n`);
 });
 
-test("help goes to standard output with code 0 on request, and to standard error with code 1 without a command", async () => {
+test("help goes to standard output with code 0 on request, and to standard error with code 2 without a command", async () => {
   for (const args of [["--help"], ["help"], ["keys", "--help"], ["help", "keys"]]) {
     const { code, stdout, stderr } = await runCommand(args, {});
     expect({ code, stderr }, args.join(" ")).toEqual({ code: 0, stderr: "" });
@@ -50,7 +50,7 @@ test("help goes to standard output with code 0 on request, and to standard error
   }
   for (const args of [[], ["keys"], ["audit"]]) {
     const { code, stdout, stderr } = await runCommand(args, {});
-    expect({ code, stdout }, args.join(" ")).toEqual({ code: 1, stdout: "" });
+    expect({ code, stdout }, args.join(" ")).toEqual({ code: 2, stdout: "" });
     expect(stderr).toMatch(/^Usage: keyvault/);
   }
 });

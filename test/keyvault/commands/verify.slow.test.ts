@@ -23,17 +23,17 @@ test("audit verify reports how many heads it compared, and fails for a file with
   const heads = join(home.dir, "heads");
   await writeFile(heads, "");
   expect(await verify("--heads", heads)).toEqual({
-    code: 1,
+    code: 2,
     stdout: "",
     stderr: `keyvault: ${heads} holds no head: the chain was not checked\n`,
   });
   await writeFile(heads, `2026-01-01T00:00:00.000Z ${seq}:${mac}\n`);
   expect((await verify("--heads", heads)).stdout).toContain("and the heads noted before are among them (1).");
-  expect(await verify("--head", `0:${mac}`), "a chain begins with zeros").toMatchObject({ code: 2 });
+  expect(await verify("--head", `0:${mac}`), "a chain begins with zeros").toMatchObject({ code: 1 });
   expect(await verify("--head", `0:${"00".repeat(32)}`)).toMatchObject({ code: 0 });
   const next = `${Number(seq) + 1}:${mac}`;
   expect(await verify("--heads", heads, "--head", next)).toMatchObject({
-    code: 2,
+    code: 1,
     stdout: `The chain is broken: record ${Number(seq) + 1} and those after it were cut off.\n`,
   });
 });
@@ -49,7 +49,7 @@ test("audit verify names a row that contradicts the audit, even if the chain is 
   await home.sql("create table former as select * from keys where key_id = $1", [other.key_id]);
   await home.sql("delete from keys where key_id = $1", [other.key_id]);
   const said = await verify("--json");
-  expect(said.code).toBe(2);
+  expect(said.code).toBe(1);
   const { damaged, ...rest } = JSON.parse(said.stdout);
   expect({ ...rest, damaged: { ...damaged, keys: damaged.keys.sort() } }).toMatchObject({
     intact: true,
@@ -81,7 +81,7 @@ test("audit verify detects removed last records even if no head is given, and au
      delete from audit where seq = (select max(seq) from audit);
      alter table audit enable trigger audit_append_only`,
   );
-  expect(await verify()).toMatchObject({ code: 2, stdout: expect.stringContaining("were cut off") });
+  expect(await verify()).toMatchObject({ code: 1, stdout: expect.stringContaining("were cut off") });
   expect(await audit("accept", lost)).toMatchObject({
     code: 1,
     stderr: `keyvault: The chain ends with ${end}, not with the head that you gave\n`,
@@ -91,7 +91,7 @@ test("audit verify detects removed last records even if no head is given, and au
   expect(await audit("accept", end)).toMatchObject({ code: 0, stdout: expect.stringContaining("Accepted.") });
   await broken.stop();
   expect(await verify(), "the row of the lost record stays unbelieved").toMatchObject({
-    code: 2,
+    code: 1,
     stdout: expect.stringMatching(
       /^All 5 records are intact[\s\S]*\nKey [0-9a-f]{32} is gone or not in the state/,
     ),
