@@ -7,6 +7,8 @@ import { decisionWorld, placeOf } from "./decision_world.ts";
 import { insertRecords, itemFor, type Records } from "./records.ts";
 
 const world = decisionWorld();
+/** Credit that can be split into slices. */
+const AMPLE = 100_000 * price;
 const { openPool, decideOne, balanceOf, countOf, spentOf, hold, untilBlocked } = world;
 
 describe("a row that another transaction has locked", () => {
@@ -73,6 +75,23 @@ describe("a row that another transaction has locked", () => {
     await held.commit();
     expect((await Promise.all(waiting)).map(({ kind }) => kind)).toEqual(["decided", "decided", "decided"]);
     expect(batched.mock.calls.map(([item]) => item)).toEqual([first, free]);
+  });
+
+  test("delays no other account while an account's credit is split", async () => {
+    const [held, other] = [await insertRecords(world.db, AMPLE), await insertRecords(world.db, AMPLE)];
+    const place = placeOf(openPool("quick", { lockMs: 50 }));
+    for (const { accountId } of [held, other]) place.sources.onAmple(accountId);
+    const lock = await hold("select from balances where account_id = $1 for update", [held.accountId]);
+    const decide = createBatcher(place, {
+      maxItems: 64,
+      maxWaitMs: 1_000,
+      maxStatements: 1,
+      maxQueueMs: 60_000,
+    });
+    const [refused, decided] = await Promise.allSettled([decide(itemFor(held)), decide(itemFor(other))]);
+    await lock.commit();
+    expect(refused).toMatchObject({ status: "rejected", reason: { code: "55P03" } });
+    expect(decided).toMatchObject({ status: "fulfilled", value: { kind: "decided" } });
   });
 
   test("lets the decisions of its account wait together, in one statement at a time", async () => {

@@ -43,25 +43,23 @@ type Row = Balance & { terms: CreditTerms; is_split: boolean };
 /**
  * Returns the source that each account's decisions must charge now. Omits accounts without a balance. If
  * credit is far above its limits, makes sure that there are slices, and puts them back near the limits.
- * `former` is the source that did not pay. An account is locked only while something changes.
+ * `former` is the source that did not pay. An account is locked only while something changes. If that fails,
+ * the account's entry is a rejected result, and the other accounts are settled all the same.
  */
 export async function settleSources(
   pool: Pool,
   accountIds: readonly string[],
   former: CreditSource = "balance",
-): Promise<Map<string, CreditSource>> {
+): Promise<Map<string, PromiseSettledResult<CreditSource>>> {
   const { rows } = await pool.query<Row & { account_id: string }>(
     `select account_id, balance_micro_usd, low_at_micro_usd, terms, is_split from balances
      where account_id = any ($1::uuid[])`,
     [accountIds],
   );
-  const settled = await Promise.all(
-    rows.map(async ({ account_id: accountId, ...row }) => {
-      const source = isSettled(row, former) ? sourceOf(row) : await change(pool, accountId, former);
-      return [accountId, source] as const;
-    }),
+  const settled = await Promise.allSettled(
+    rows.map(async (row) => (isSettled(row, former) ? sourceOf(row) : change(pool, row.account_id, former))),
   );
-  return new Map(settled);
+  return new Map(settled.map((result, n) => [rows[n]?.account_id ?? "", result]));
 }
 
 function sourceOf({ terms, is_split }: Row): CreditSource {
@@ -139,16 +137,18 @@ async function fillSlice(tx: PoolClient, accountId: string, part: number): Promi
   );
 }
 
+/** Results by account. An account without a balance has none. */
+export type Settled = Awaited<ReturnType<typeof settleSources>>;
+
 /** A process's memory of the sources that accounts pay from. A wrong entry costs one more statement. */
 export type CreditSources = {
   of(accountId: string): CreditSource;
   /** Notes that the account's credit is far above its limits. */
   onAmple(accountId: string): void;
   /**
-   * Asks the database for the sources again, because `former` did not pay. Returns the accounts that have no
-   * balance. See {@link settleSources}.
+   * Asks the database for the sources again, because `former` did not pay. See {@link settleSources}.
    */
-  settle(pool: Pool, accountIds: readonly string[], former: CreditSource): Promise<string[]>;
+  settle(pool: Pool, accountIds: readonly string[], former: CreditSource): Promise<Settled>;
 };
 
 const REMEMBERED_ACCOUNTS = 4_096;
@@ -160,9 +160,11 @@ export function createCreditSources(): CreditSources {
     of: (accountId) => known.get(accountId) ?? "balance",
     onAmple: (accountId) => void known.set(accountId, "slices"),
     async settle(pool, accountIds, former) {
-      const sources = await settleSources(pool, accountIds, former);
-      for (const [accountId, source] of sources) known.set(accountId, source);
-      return accountIds.filter((accountId) => !sources.has(accountId));
+      const settled = await settleSources(pool, accountIds, former);
+      for (const [accountId, result] of settled) {
+        if (result.status === "fulfilled") known.set(accountId, result.value);
+      }
+      return settled;
     },
   };
 }

@@ -130,11 +130,14 @@ async function decideUnfunded(
 ): Promise<void> {
   const accountIds = [...new Set(part.map(({ item }) => item.accountId))];
   try {
-    const without = await place.sources.settle(place.pool, accountIds, source);
+    const settled = await place.sources.settle(place.pool, accountIds, source);
     if (tries === 0) throw new ApiError("unavailable");
-    const payers = part.filter(({ item }) => !without.includes(item.accountId));
-    for (const { resolve } of part.filter((each) => !payers.includes(each))) {
-      resolve({ kind: "credits_exhausted" });
+    const payers: Waiting[] = [];
+    for (const waiting of part) {
+      const result = settled.get(waiting.item.accountId);
+      if (result === undefined) waiting.resolve({ kind: "credits_exhausted" });
+      else if (result.status === "rejected") waiting.reject(result.reason);
+      else payers.push(waiting);
     }
     await decideTogether(place, payers, tries - 1);
   } catch (error) {
@@ -152,8 +155,9 @@ export async function decideOne(
     const source = sources.of(item.accountId);
     const [outcome] = await decideBatch(client, [item], source, sources.onAmple);
     if (outcome !== undefined && outcome.kind !== "unfunded") return outcome;
-    const without = await sources.settle(pool, [item.accountId], source);
-    if (without.length > 0) return { kind: "credits_exhausted" };
+    const settled = (await sources.settle(pool, [item.accountId], source)).get(item.accountId);
+    if (settled === undefined) return { kind: "credits_exhausted" };
+    if (settled.status === "rejected") throw settled.reason;
   }
   throw new ApiError("unavailable");
 }

@@ -3,6 +3,7 @@ import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/led
 import {
   type CreditSource,
   createCreditSources,
+  type Settled,
   settleSources,
   sliceOf,
 } from "../../../src/accounts/ledger/credit_source.ts";
@@ -53,7 +54,13 @@ async function split({ accountId }: Records, slices: number[]): Promise<void> {
 }
 
 const settle = async ({ accountId }: Records, former?: CreditSource) =>
-  (await settleSources(world.pool, [accountId], former)).get(accountId);
+  settledOf(await settleSources(world.pool, [accountId], former), accountId);
+
+function settledOf(settled: Settled, accountId: string): CreditSource | undefined {
+  const result = settled.get(accountId);
+  if (result?.status === "rejected") throw result.reason;
+  return result?.value;
+}
 
 async function stateOf({ accountId }: Records) {
   const own = { account_id: accountId };
@@ -344,6 +351,6 @@ test("a process remembers the source that it settled", async () => {
   const records = await account(AMPLE);
   const sources = createCreditSources();
   expect(sources.of(records.accountId)).toBe("balance");
-  expect(await sources.settle(world.pool, [records.accountId], "balance")).toEqual([]);
+  await sources.settle(world.pool, [records.accountId], "balance");
   expect(sources.of(records.accountId)).toBe("slices");
 });
