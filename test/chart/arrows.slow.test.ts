@@ -63,6 +63,14 @@ const OUTSIDE: [string, Values, Record<string, string[]>][] = [
     { worker: ["10.20.0.9 5432", "10.60.1.1 443", "93.184.216.34 443"] },
   ],
   [
+    "production with a pooler in front of the database",
+    VALUES["a pooler in front of the database"] ?? {},
+    {
+      worker: ["10.20.0.9 5432", "10.20.2.9 5433", "93.184.216.34 443"],
+      migrate: ["10.20.0.9 5432", "10.20.2.9 5433"],
+    },
+  ],
+  [
     "production with named receivers",
     mergeValues(PRODUCTION, {
       network: { peers: { callbacks: { to: [{ ipBlock: { cidr: "10.60.0.0/16" } }], ports: [8443] } } },
@@ -83,10 +91,10 @@ const NAMES: [string, Values, End, number][] = [
   ],
 ];
 const ADDRESSES = [
-  ...["10.0.0.1", "10.20.0.9", "10.20.1.9", "10.30.0.25", "10.60.1.1"],
+  ...["10.0.0.1", "10.20.2.9", "10.20.0.9", "10.20.1.9", "10.30.0.25", "10.60.1.1"],
   ...["93.184.216.34", "169.254.169.254", "127.0.0.1", "192.168.0.1", "172.16.0.1", "100.64.0.1"],
 ];
-const OUTSIDE_PORTS = [25, 80, 443, 465, 5432, 6443, 8443, 9093];
+const OUTSIDE_PORTS = [25, 80, 443, 465, 5432, 5433, 6443, 8443, 9093];
 
 /** The outside peers that may connect, and the components and ports that each peer reaches. */
 const INSIDE: [string, Values, End, string[]][] = [

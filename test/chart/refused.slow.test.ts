@@ -82,6 +82,11 @@ const REFUSED: [string, Values, string][] = [
   ],
   ["no callers", peers({ callers: [] }), "network.peers.callers is empty."],
   ["no way to the database", peers({ database: { to: [] } }), "network.peers.database.to is empty."],
+  [
+    "no way around the pooler",
+    production({ database: { existingSecret: { directKey: "direct" } } }),
+    "network.peers.databaseDirect.to is empty.",
+  ],
   ["no way to the mail server", peers({ smtp: { to: [] } }), "network.peers.smtp.to is empty."],
   ["no way to the API server", peers({ apiServer: { to: [] } }), "network.peers.apiServer.to is empty."],
   [

@@ -146,6 +146,10 @@ export const VALUES: Record<string, Values> = {
     worker: { ...PLACING, settings: { LEASE_SECONDS: "20" } },
     network: { peers: { prometheus: everywhere, tracing: { to: everywhere } } },
   }),
+  "a pooler in front of the database": production({
+    database: { existingSecret: { directKey: "direct" } },
+    network: { peers: { databaseDirect: { to: at("10.20.2.9/32"), port: 5433 } } },
+  }),
   "addresses of IPv6": production({
     network: {
       listen: "::",

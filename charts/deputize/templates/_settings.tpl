@@ -3,7 +3,11 @@
 {{- define "deputize.files.database" -}}
 - name: database
   secret: {{ include "deputize.databaseSecret" . }}
-  items: [{ key: {{ .Values.database.existingSecret.key | quote }}, path: url, env: DATABASE_URL_FILE }]
+  items:
+    - { key: {{ .Values.database.existingSecret.key | quote }}, path: url, env: DATABASE_URL_FILE }
+{{- with .Values.database.existingSecret.directKey }}
+    - { key: {{ . | quote }}, path: directUrl, env: DATABASE_DIRECT_URL_FILE }
+{{- end }}
 {{- with .Values.database.ca.existingSecret }}
 {{- if .name }}
 - name: database-ca
@@ -210,7 +214,7 @@ VERIFY_CODE_PER_IP: "1000"
 {{- end -}}
 {{- end -}}
 {{- range $name, $value := .values.settings -}}
-{{- if has (trimSuffix "_FILE" $name) (list "DATABASE_URL" "SEALING_KEY" "SMTP_URL" "OPERATOR_TOKEN" "KAFKA_KEY" "KAFKA_PASSWORD") -}}
+{{- if has (trimSuffix "_FILE" $name) (list "DATABASE_URL" "DATABASE_DIRECT_URL" "SEALING_KEY" "SMTP_URL" "OPERATOR_TOKEN" "KAFKA_KEY" "KAFKA_PASSWORD") -}}
 {{- fail (printf "%s.settings has %s: a secret does not belong into values. Name a Secret that has it, by existingSecret." $.component $name) -}}
 {{- end -}}
 {{- if hasKey $settings $name -}}

@@ -97,6 +97,9 @@
 {{- if .Values.api.clusters -}}
 {{- $wanted = append $wanted (list "operators" $peers.operators "where the operators of api.clusters call from") -}}
 {{- end -}}
+{{- if .Values.database.existingSecret.directKey -}}
+{{- $wanted = append $wanted (list "databaseDirect.to" $peers.databaseDirect.to "where Postgres is without its pooler") -}}
+{{- end -}}
 {{- if .Values.operator.otlpEndpoint -}}
 {{- $wanted = append $wanted (list "tracing.to" $peers.tracing.to "where the collector of operator.otlpEndpoint is") -}}
 {{- end -}}

@@ -42,6 +42,11 @@
 {{- with .Values.network.peers.database }}
 {{- include "deputize.peerRule" (dict "direction" "to" "peers" .to "ports" (list .port)) }}
 {{- end }}
+{{- if .Values.database.existingSecret.directKey }}
+{{- with .Values.network.peers.databaseDirect }}
+{{- include "deputize.peerRule" (dict "direction" "to" "peers" .to "ports" (list .port)) }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end -}}
 
