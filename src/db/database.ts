@@ -86,6 +86,15 @@ export function lastSecond(now: Date): Date {
   return new Date(unixSeconds(now) * 1000);
 }
 
+/**
+ * Returns a condition on rows whose column contains the text, in upper or lower case. In a database with a
+ * Turkish collation, the lower case of `I` is not `i`, so ASCII letters are also compared without one.
+ */
+export function containsText(db: Database, column: string, text: string): Knex.Raw {
+  const condition = '(:column: ilike :pattern or :column: collate "C" ilike :pattern)';
+  return db.raw(condition, { column, pattern: containing(text) });
+}
+
 /** Returns a `like` pattern that matches strings containing `text` literally. */
 export function containing(text: string): string {
   return `%${text.replaceAll(/[\\%_]/g, "\\$&")}%`;

@@ -176,7 +176,7 @@ async function listActors(db: Database, organizationId: string): Promise<Activit
          select actor_account_id, actor_email from organization_activity
          where organization_id = :organizationId and actor_account_id > actors.account_id
          order by actor_account_id, occurred_at desc, activity_id desc limit 1) as next)
-     select account_id, email from actors order by email, account_id`,
+     select account_id, email from actors order by email collate "C", account_id`,
     { organizationId },
   );
   return rows;

@@ -74,8 +74,8 @@ test("the credits migration sets the low-credit threshold of existing accounts t
   await apply();
   const { rows } = await client.query("select * from balances order by low_at_micro_usd");
   expect(rows).toEqual([
-    { account_id: poor, balance_micro_usd: "4000", low_at_micro_usd: "0", next_event_seq: "1" },
-    { account_id: rich, balance_micro_usd: "4000", low_at_micro_usd: "2000001", next_event_seq: "1" },
+    { account_id: poor, balance_micro_usd: 4000, low_at_micro_usd: 0, next_event_seq: 1 },
+    { account_id: rich, balance_micro_usd: 4000, low_at_micro_usd: 2000001, next_event_seq: 1 },
   ]);
   await client.query(post, [poor, "grant"]);
   await expect(client.query(post, [poor, "gift"])).rejects.toMatchObject({ code: "23514" });
@@ -124,7 +124,7 @@ test("migrations add the verifier's current names to decisions made elsewhere, a
     { account_id: shop, platform: null, organization: null },
   ]);
   expect((await client.query("select reference, amount_micro_usd from credit_grants")).rows).toEqual([
-    { reference: "r", amount_micro_usd: "7" },
+    { reference: "r", amount_micro_usd: 7 },
   ]);
 });
 

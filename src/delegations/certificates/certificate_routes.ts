@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import { containing, type Database, lastSecond } from "../../db/database.ts";
+import { containing, containsText, type Database, lastSecond } from "../../db/database.ts";
 import { isCertificateId } from "../../ids.ts";
 import { reasonBody } from "../../input/delegation_fields.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
@@ -90,20 +90,22 @@ function narrow(found: Found, query: Query, now: Date): void {
 
 /** Looks up agents and platforms by name first, to avoid joining certificates that do not match. */
 function search(found: Found, db: Database, { accountId }: AccountCaller, text: string): void {
-  const pattern = containing(text);
   const agents = db("agents").select("agent_id").where({ account_id: accountId });
   const platforms = db("connections as c").select("c.connection_id").where({ "c.account_id": accountId });
   found.where((either) =>
     either
       .where({ "t.cert_id": text })
-      .orWhereIn("t.agent_id", agents.whereRaw("(name ilike ? or agent_id = ?)", [pattern, text]))
+      .orWhereIn(
+        "t.agent_id",
+        agents.where((own) => own.where(containsText(db, "name", text)).orWhere({ agent_id: text })),
+      )
       .orWhereIn(
         "t.connection_id",
         platforms
           .join("platforms as o", "o.platform_id", "c.platform_id")
-          .whereRaw("o.name ilike ?", [pattern]),
+          .where(containsText(db, "o.name", text)),
       )
-      .orWhereRaw("array_to_string(t.approved_scope, ' ') like ?", [pattern]),
+      .orWhereRaw("array_to_string(t.approved_scope, ' ') like ?", [containing(text)]),
   );
 }
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import { containing, type Database, lastSecond } from "../../db/database.ts";
+import { containsText, type Database, lastSecond } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { isKeyId } from "../../ids.ts";
@@ -57,8 +57,12 @@ export function listAccountAgentsRoute({ db, clock }: Deps): Route {
       if (platform_id !== undefined) found.where({ "p.platform_id": platform_id });
       if (connection_id !== undefined) found.where({ "g.connection_id": connection_id });
       if (q !== undefined) {
-        const pattern = containing(q);
-        found.whereRaw("(g.agent_id = ? or g.name ilike ? or p.name ilike ?)", [q, pattern, pattern]);
+        found.where((either) =>
+          either
+            .where({ "g.agent_id": q })
+            .orWhere(containsText(db, "g.name", q))
+            .orWhere(containsText(db, "p.name", q)),
+        );
       }
       const { rows, next_cursor } = await readPage<AgentRecord>(found, newestFirst, page);
       return { body: { items: rows.map(showAccountAgent), next_cursor } };
