@@ -3,6 +3,7 @@ import { syncVault } from "../../src/platforms/sync_vault.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import { runningApi, startApi } from "../support/api.ts";
 import { addRevoked } from "../support/mass_revocation.ts";
+import { actingFor, addMember } from "../support/members.ts";
 import {
   createAgent,
   delegated,
@@ -97,6 +98,24 @@ describe("rotating an API key", () => {
       },
     ]);
     expect(JSON.stringify(events)).not.toContain(body.api_key);
+  });
+
+  test("allows each person 30 rotations an hour, including those of the webhook secret", async () => {
+    const owner = await api.person({ organization_name: "Shops" });
+    const { connectionId } = await registerPlatform(owner, {}, "/v1/service/platforms");
+    const member = actingFor(await addMember(api, owner.accountId, "developer"), owner.accountId);
+    const path = `/v1/service/connections/${connectionId}`;
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, (_, count) =>
+        member.post(`${path}/${count % 2 === 0 ? "rotate-key" : "rotate-webhook-secret"}`),
+      ),
+    );
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    for (const call of ["rotate-key", "rotate-webhook-secret"]) {
+      const refused = await member.post(`${path}/${call}`);
+      expect([errorCode(refused), refused.headers.has("retry-after")]).toEqual(["action_limited", true]);
+    }
+    expect((await owner.client.post(`${path}/rotate-key`)).status).toBe(200);
   });
 
   test("accepts a grace period from 0 to 86400 seconds only", async () => {

@@ -47,6 +47,20 @@ async function ready() {
 }
 
 describe("declaring a delegation", () => {
+  test("files at most ten requests of one name in ten minutes, and never refuses to end one", async () => {
+    const { declare, end } = await ready();
+    const object = (name: string) => ({ object: { namespace: "default", name } });
+    for (let count = 0; count < 10; count += 1) {
+      const id = newUid();
+      expect((await declare(object("help"), id)).status).toBe(200);
+      expect((await end(id)).body.status).toBe("withdrawn");
+    }
+    expect(errorCode(await declare(object("help")))).toBe("action_limited");
+    const other = newUid();
+    expect((await declare(object("other"), other)).status).toBe(200);
+    expect((await declare(object("other"), other)).status).toBe(200);
+  });
+
   test("files a request that the owner can see and approve in part", async () => {
     const { person, declare, agentId } = await ready();
     const id = newUid();
@@ -232,18 +246,19 @@ describe("reading the state of declared objects", () => {
     const id = newUid();
     const filed = await declare({}, id);
     const state = await readState([platform, agent, id, newUid()]);
-    const { platform_id, connection_id, api_key_prefix } = registered.body;
+    const { platform_id, connection_id, api_key_prefix, api_key_issued_at } = registered.body;
+    const key = { api_key_prefix, api_key_issued_at, rotation_request: null };
     expect([state.status, state.body]).toEqual([
       200,
       {
-        platforms: { [platform]: { platform_id, connection_id, api_key_prefix, removed: false } },
+        platforms: { [platform]: { platform_id, connection_id, ...key, removed: false } },
         agents: { [agent]: { agent_id: agentId, disabled: false } },
         delegations: { [id]: filed.body },
       },
     ]);
     await api.operator("DELETE", `/internal/v1/platforms/${platform}`);
     expect((await readState([platform, agent, id])).body).toMatchObject({
-      platforms: { [platform]: { removed: true, api_key_prefix: null } },
+      platforms: { [platform]: { removed: true, api_key_prefix: null, api_key_issued_at: null } },
       agents: { [agent]: { disabled: true } },
       delegations: { [id]: { status: "withdrawn", reason: "connection removed" } },
     });

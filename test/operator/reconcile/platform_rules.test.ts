@@ -199,6 +199,14 @@ describe("the reconciler of a platform", () => {
       "Active",
     ],
     [
+      "reports Active if the API knows a request that is cut in the middle of a character",
+      {
+        ...requesting(`${"a".repeat(255)}😀`),
+        state: { ...state, rotation_request: `${"a".repeat(255)}\ufffd` },
+      },
+      "Active",
+    ],
+    [
       "registers again for another request than the one that was carried out",
       { ...requesting("now"), state: { ...state, rotation_request: "before" } },
       "register",

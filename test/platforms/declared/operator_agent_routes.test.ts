@@ -47,6 +47,22 @@ describe("PUT /internal/v1/agents/{external_id}", () => {
     expect(api.vault.keys.get(String(created.body.agent_id))!.disabled).toBe(true);
   });
 
+  test("creates at most ten agents of one name in ten minutes, and others of other names", async () => {
+    const { id: platform } = await declared();
+    const create = async (name: string) => {
+      const id = newUid();
+      const object = { namespace: "default", name };
+      const answer = await api.operator("PUT", agentPath(id), wish(platform, { object }));
+      await api.operator("DELETE", agentPath(id));
+      return answer.status === 200 ? "created" : errorCode(answer);
+    };
+    for (let count = 0; count < 10; count += 1) expect(await create("bot")).toBe("created");
+    const keys = api.vault.keys.size;
+    expect(await create("bot")).toBe("action_limited");
+    expect(api.vault.keys.size).toBe(keys);
+    expect(await create("other")).toBe("created");
+  });
+
   test("stores the object's name for an agent that was registered before names were stored", async () => {
     const { id: platform } = await declared();
     const id = newUid();
