@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Pool } from "pg";
 import { createMailer } from "./accounts/mail/mail.ts";
 import type { Mailer } from "./accounts/mail/smtp.ts";
 import { startNotices } from "./accounts/notices/sender.ts";
@@ -15,8 +14,7 @@ import { readAssets } from "./console/core/assets.ts";
 import { createConsole } from "./console/core/console.ts";
 import { ACCEPT_INVITATION, ENTER_CODE } from "./console/core/places.ts";
 import { consolePages } from "./console/pages.ts";
-import { apiPoolSizes, type Database, openDatabase, openPool } from "./db/database.ts";
-import { readSchemaState } from "./db/migrate.ts";
+import type { Database } from "./db/database.ts";
 import { createSendingRates } from "./deliveries/sending_limits.ts";
 import { type ApiRoutesDeps, apiRoutes } from "./http/api_routes.ts";
 import { type AppDeps, createApp } from "./http/app.ts";
@@ -39,7 +37,7 @@ import { createTxtLookup } from "./organizations/verify_domain.ts";
 import { createApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
 import { keepVaultSynced, type VaultSyncDeps } from "./platforms/sync_vault.ts";
 import { createDecisionQueue } from "./proofs/admission/admission.ts";
-import { PATIENT_LOCK_MS, QUICK_LOCK_MS } from "./proofs/admission/batch.ts";
+import { type ApiPools, openConnections } from "./proofs/api_pools.ts";
 import { createActionLimits } from "./rates/action_limits.ts";
 import { createApiKeyRates } from "./rates/api_key_rates.ts";
 import { createClientRates } from "./rates/client_rates.ts";
@@ -56,8 +54,8 @@ export type Api = {
   /** The port for operators' calls. `undefined` without an operator token or a clusters file. */
   operatorPort: number | undefined;
   /**
-   * Returns whether calls can be served: the database responds and has a schema that this version supports.
-   * The vault's state does not matter, because decisions do not need the vault.
+   * Returns whether calls can be served: the database accepts changes and has a schema that this version
+   * supports. The vault's state does not matter, because decisions do not need the vault.
    */
   isReady(): Promise<boolean>;
   /** Continues to serve for `DRAIN_SECONDS`. Each response announces that the connection will close. */
@@ -92,20 +90,10 @@ export type ReplacedParts = Partial<Pick<ApiRoutesDeps, "queue">> & {
   app?: (app: AppDeps) => AppDeps;
 };
 
-/** Pools for decisions and upkeep, each with limits of its own. */
-export type ApiPools = Record<"decisions" | "patient" | "rated" | "months", Pool>;
-
 /** The calls that the API makes to the vault. */
 export type ApiVault = ApiRoutesDeps["vault"] &
   VaultSyncDeps["vault"] &
   Pick<VaultClient, "health" | "close">;
-
-/** Statement timeout. It is below a call's deadline, so callers learn whether a statement took effect. */
-const STATEMENT_MS = 10_000;
-/** `silenceMs` is for a database that does not respond. The database applies the statement timeout itself. */
-const LIMITS = { statementMs: STATEMENT_MS, silenceMs: STATEMENT_MS + 2_000 };
-/** Statement timeout for work on whole months. Counting a month of the history may take minutes. */
-const MONTHS_SILENCE_MS = 30 * 60_000;
 
 /** Assembles the API and starts to listen. Needs a migrated database. The vault may start later. */
 export async function startApi({
@@ -116,18 +104,10 @@ export async function startApi({
   version,
   replaced = {},
 }: ApiDeps): Promise<Api> {
-  const onError = (error: Error) => log.warn({ err: error }, "database connection lost");
-  const { DATABASE_URL: url, DATABASE_DIRECT_URL: directUrl = url, CLUSTERS_FILE } = config;
-  const common = { url, keepsSession: directUrl === url, ...LIMITS, onError };
-  const sizes = apiPoolSizes(config.DATABASE_POOL_SIZE);
-  const db = openDatabase({ ...common, name: "deputize-api", max: sizes.api });
-  const open = (name: string, max: number, lockMs: number) => openPool({ ...common, name, max, lockMs });
-  const decisions = open("deputize-decisions", sizes.decisions, QUICK_LOCK_MS);
-  const patient = open("deputize-patient", sizes.patient, PATIENT_LOCK_MS);
-  const rated = open("deputize-rates", sizes.rated, PATIENT_LOCK_MS);
-  const direct = { url: directUrl, keepsSession: true, silenceMs: MONTHS_SILENCE_MS, onError };
-  const months = openPool({ ...direct, name: "deputize-months", max: sizes.months });
-  replaced.receiveDatabase?.(db, { decisions, patient, rated, months });
+  const connections = openConnections(config, log);
+  const { db, pools, direct, opened, sizes } = connections;
+  const { DATABASE_URL: url, CLUSTERS_FILE } = config;
+  replaced.receiveDatabase?.(db, pools);
   const sealingKey = Buffer.from(config.SEALING_KEY, "base64");
   const secretBox = createSecretBox(sealingKey);
   const vault = replaced.vault ?? (await openVault(config));
@@ -137,7 +117,7 @@ export async function startApi({
   const clusters = replaced.clusters ?? (await openClusters(entries, { clock }));
   const { mailer: ownMailer, mailbox } = createMailer(config, { log, clock });
   const mailer = replaced.mailer?.(ownMailer) ?? ownMailer;
-  const apiKeys = createApiKeyFinder({ db, clock, url: directUrl, onError });
+  const apiKeys = createApiKeyFinder({ ...direct, db, clock });
   const idempotency = createIdempotency({ db, secretBox, clock, log });
   const callbacks = createAddressPolicy({
     development: config.DEVELOPMENT,
@@ -148,7 +128,15 @@ export async function startApi({
   const shared = { db, secretBox, clock, vault, log, clusters, metrics };
   const lookupTxt = replaced.lookupTxt ?? createTxtLookup(config.DOMAIN_RESOLVERS);
   const { freshSeconds } = replaced;
-  const installation = openInstallation({ ...shared, url, sizes, certificateFile, version, freshSeconds });
+  const installation = openInstallation({
+    ...shared,
+    url,
+    opened,
+    sizes,
+    certificateFile,
+    version,
+    freshSeconds,
+  });
   const routes = apiRoutes({
     ...shared,
     installation,
@@ -167,9 +155,7 @@ export async function startApi({
     accountCeiling: config.ACCOUNT_CEILING,
     callbacks,
     apiKeys,
-    decisions,
-    patient,
-    rated,
+    ...pools,
     queue: replaced.queue ?? createDecisionQueue(metrics),
     refusedPerMinute: config.REFUSED_PROOFS_PER_MINUTE,
     takePresent: (caller) => keyRates.take("present", caller),
@@ -217,8 +203,8 @@ export async function startApi({
 
   const upkeep = await startUpkeep({
     db,
-    pool: patient,
-    months,
+    pool: pools.patient,
+    months: pools.months,
     clock,
     idempotency,
     invocationDays: config.INVOCATION_DAYS,
@@ -237,9 +223,7 @@ export async function startApi({
     host,
     port,
     operatorPort,
-    async isReady() {
-      return (await readSchemaState(db)).kind === "usable";
-    },
+    isReady: connections.isReady,
     async drain() {
       servers.drain();
       await sleep(config.DRAIN_SECONDS * 1000);
@@ -254,7 +238,7 @@ export async function startApi({
       await vault.close();
       await clusters.close();
       mailer.close();
-      await Promise.all([db.destroy(), decisions.end(), patient.end(), rated.end(), months.end()]);
+      await connections.close();
     },
   };
 }

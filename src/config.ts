@@ -92,7 +92,7 @@ const apiSchema = common.extend({
 const workerSchema = common.extend({
   ...eventFields,
   /** The most connections to the database that the process holds. */
-  DATABASE_POOL_SIZE: type.wholeNumber(4, 500).default(16),
+  DATABASE_POOL_SIZE: type.wholeNumber(4, 500).default(17),
   /** Seconds after which other workers may take over a dead worker's outbox shards and deliveries. */
   LEASE_SECONDS: type.wholeNumber(2, 900).default(15),
   CLAIM_SECONDS: type.wholeNumber(20, 3_600).default(60),

@@ -6,6 +6,7 @@ import { type Loop, startLoop } from "./concurrency/loop.ts";
 import { StartError, type WorkerConfig } from "./config.ts";
 import { openDatabase } from "./db/database.ts";
 import { readSchemaState } from "./db/migrate.ts";
+import { watchPrimary } from "./db/primary.ts";
 import { adoptCarrier, checkCarrier, type EventCarrier, embeddedCarrier } from "./events/carrier.ts";
 import { createEventMetrics } from "./events/event_metrics.ts";
 import { eventStates, readOutbox } from "./events/event_states.ts";
@@ -80,11 +81,13 @@ const RECONCILE_SECONDS = 60 * 60;
 export function startWorker({ config, clock, log, metrics, timing = TIMING, ...deps }: WorkerDeps): Worker {
   const { carrier = embeddedCarrier, fatal } = deps;
   const onError = (error: Error) => log.debug({ err: error }, "database connection lost");
+  const primary = watchPrimary({ url: directUrlOf(config), log });
   const database = openDatabase({
     url: config.DATABASE_URL,
     keepsSession: directUrlOf(config) === config.DATABASE_URL,
+    opened: primary.opened,
     name: "deputize-worker",
-    max: config.DATABASE_POOL_SIZE,
+    max: config.DATABASE_POOL_SIZE - 1,
     idleTransactionMs: IDLE_TRANSACTION_MS,
     silenceMs: SILENCE_MS,
     onError,
@@ -201,7 +204,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
       const { events, oldestSeconds } = await readOutbox(database, clock.now());
       const hasSchema = (await readSchemaState(database)).kind === "usable";
       return {
-        ok: hasSchema && (await bus.health()).ok,
+        ok: hasSchema && (await primary.isWritable()) && (await bus.health()).ok,
         events_waiting: events,
         oldest_event_age: oldestSeconds,
       };
@@ -216,6 +219,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
       await dispatcher.drain();
       await leasing.stop();
       await leases.release().catch((error) => log.warn({ err: error }, "shards not released"));
+      await primary.stop();
       await database.destroy();
     },
   };

@@ -49,7 +49,7 @@ describe("the API role", () => {
     for (const pool of Object.values(api.pools)) await pool.query("select");
     const { client } = await administratorOf(api);
     await client.get("/v1/service/installation/parts/api");
-    expect((await names()).size).toBe(7);
+    expect((await names()).size).toBe(8);
     await api.stop();
     // A backend ends a moment after its client.
     await until("all connections are closed", async () => (await names()).size === 0);

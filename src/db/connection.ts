@@ -3,7 +3,7 @@ import pg from "pg";
 import { ConfigError } from "../config.ts";
 import { type DatabaseAddress, DatabaseUrlError, readDatabaseUrl } from "../input/database_url.ts";
 import { READ_ONLY, sqlState } from "./errors.ts";
-import { sendThroughPooler } from "./pooled_query.ts";
+import { sendThroughPooler } from "./pooler/pooled_query.ts";
 
 /** Settings of a database connection, which the server's activity view shows under `name`. */
 export type ConnectionSettings = {
@@ -27,6 +27,8 @@ export type ConnectionSettings = {
    * each connection finds out whether it leads to a pooler, and then relies on nothing that a session keeps.
    */
   keepsSession?: boolean | undefined;
+  /** Receives each connection before it connects. */
+  opened?: ((connection: Connection) => void) | undefined;
 };
 
 /** 64-bit integers of Postgres are returned as numbers. Every value stored here is far within ±(2^53−1). */
@@ -59,6 +61,8 @@ export const SESSION = {
   default_transaction_isolation: "read committed",
   default_transaction_deferrable: "off",
   idle_session_timeout: "0",
+  /** A commit that no standby confirms is reported by a warning. */
+  client_min_messages: "warning",
   /**
    * The server considers every join order for up to this many tables. With the default of 8, planning one
    * query took longer than the rest of the call. Our statements begin with the filtered table and continue by
@@ -80,11 +84,8 @@ export function sessionParameters(settings: ConnectionSettings): Record<string, 
 }
 
 /** The driver's settings of a {@link Connection}. */
-export type ConnectionConfig = pg.ClientConfig & {
-  parameters?: Record<string, string>;
-  silenceMs?: number | undefined;
-  keepsSession?: boolean | undefined;
-};
+export type ConnectionConfig = pg.ClientConfig &
+  Pick<ConnectionSettings, "silenceMs" | "keepsSession" | "opened"> & { parameters?: Record<string, string> };
 
 /** Returns the driver's settings for a {@link Connection}. Throws `ConfigError` if the URL is wrong. */
 export function connectionConfig(settings: ConnectionSettings): ConnectionConfig {
@@ -97,8 +98,9 @@ export function connectionConfig(settings: ConnectionSettings): ConnectionConfig
     keepAliveInitialDelayMillis: PROBE_AFTER_MS,
     connectionTimeoutMillis: settings.connectMs ?? CONNECT_MS,
     parameters: sessionParameters(settings),
-    ...(settings.silenceMs !== undefined && { silenceMs: settings.silenceMs }),
-    ...(settings.keepsSession !== undefined && { keepsSession: settings.keepsSession }),
+    silenceMs: settings.silenceMs,
+    keepsSession: settings.keepsSession,
+    opened: settings.opened,
   };
 }
 
@@ -120,6 +122,19 @@ function addressOf(url: string): DatabaseAddress {
 export function endsConnection(error: unknown): boolean {
   return /^(?:08...|25006|26000|42501|57P..|XX...)$/.test(sqlState(error) ?? "");
 }
+
+/**
+ * The server has written a commit, but no standby has confirmed it. If the standby is promoted, the commit is
+ * lost. Without this error, a cancelled wait would turn such a commit into a success.
+ */
+class UnconfirmedCommit extends Error {
+  override readonly name = "UnconfirmedCommit";
+  /** SQLSTATE: the result of the transaction is unknown. */
+  readonly code = "08007";
+}
+
+/** The notice has no SQLSTATE of its own, and its text depends on the server's language. */
+const UNCONFIRMED_ROUTINE = "SyncRepWaitForLSN";
 
 /** The server accepts no changes. Its SQLSTATE makes it count as temporarily unavailable. */
 export class ReadOnlyServer extends Error {
@@ -174,6 +189,18 @@ export class Connection extends pg.Client {
     this.connection.on("errorMessage", (error: unknown) => {
       if (endsConnection(error)) this.#isSpent = true;
     });
+    this.connection.on("notice", ({ routine, message }: { routine?: string; message: string }) => {
+      if (routine !== UNCONFIRMED_ROUTINE) return;
+      this.connection.emit("error", new UnconfirmedCommit(message));
+      this.abandon("a commit is not confirmed");
+    });
+    config.opened?.(this);
+  }
+
+  /** Closes the connection immediately. A running query fails, and counts as temporarily unavailable. */
+  abandon(reason: string): void {
+    const stream = this.connection.stream as Socket;
+    stream.destroy(new Error(`Connection terminated: ${reason}`));
   }
 
   override connect(): Promise<pg.Client>;
@@ -238,7 +265,7 @@ export class Connection extends pg.Client {
     if (silenceMs === undefined) return;
     const stream = this.connection.stream as Socket;
     stream.setTimeout(silenceMs, () => {
-      if (!owesNothing(this)) stream.destroy(new Error("Connection terminated: the server is silent"));
+      if (!owesNothing(this)) this.abandon("the server is silent");
     });
   }
 }

@@ -15,20 +15,20 @@ const WAIT_MS = 5_000;
 /** Settings of at most `max` database connections. `onError` receives the loss of a connection. */
 export type DatabaseSettings = ConnectionSettings & { max?: number; onError: (error: Error) => void };
 
-/** Sizes of the API's pools. Together with the connection that listens for changed API keys, they are 24. */
+/** Sizes of the API's pools. Two more connections listen for changed API keys and watch the primary. */
 const API_POOLS = { api: 8, decisions: 4, patient: 2, rated: 4, installation: 4, months: 1 };
 type ApiPoolSizes = typeof API_POOLS;
 
 /**
  * Divides the connections of an API process among its pools, in the proportion of their default sizes. Leaves
- * one for the connection that listens. `total` must be at least 12.
+ * one each for the connection that listens and the one that watches the primary. `total` must be at least 12.
  */
 export function apiPoolSizes(total: number): ApiPoolSizes {
-  const share = (size: number) => Math.max(1, Math.floor((size * (total - 2)) / (API_CONNECTIONS - 2)));
+  const share = (size: number) => Math.max(1, Math.floor((size * (total - 3)) / (API_CONNECTIONS - 3)));
   const [decisions, patient] = [share(API_POOLS.decisions), share(API_POOLS.patient)];
   const [rated, installation] = [share(API_POOLS.rated), share(API_POOLS.installation)];
   const others = { decisions, patient, rated, installation, months: API_POOLS.months };
-  return { ...others, api: total - 2 - decisions - patient - rated - installation };
+  return { ...others, api: total - 3 - decisions - patient - rated - installation };
 }
 
 /**

@@ -34,7 +34,7 @@ import {
 } from "./migrations/from_0020.ts";
 import { latest } from "./migrations/from_0026.ts";
 import { buildIndexes, type GrowingBound, type GrowingIndex, proveBounds } from "./online_changes.ts";
-import { requireSessions } from "./poolers.ts";
+import { requireSessions } from "./pooler/check_poolers.ts";
 import { createRefusalCheck } from "./refusals.ts";
 import {
   appliedMigrations,

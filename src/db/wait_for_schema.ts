@@ -5,7 +5,7 @@ import type { Logger } from "../log.ts";
 import { type Database, openDatabase } from "./database.ts";
 import { outageReason } from "./errors.ts";
 import { readSchemaState } from "./migrate.ts";
-import { checkPoolers } from "./poolers.ts";
+import { checkPoolers } from "./pooler/check_poolers.ts";
 import { createRefusalCheck } from "./refusals.ts";
 import { assertHasSchema, strangeSchema } from "./schema_state.ts";
 

@@ -3,7 +3,7 @@ import { StartError } from "../config.ts";
 import { openDatabase } from "../db/database.ts";
 import { outageReason, sqlState } from "../db/errors.ts";
 import { readSchemaState } from "../db/migrate.ts";
-import { checkPoolers } from "../db/poolers.ts";
+import { checkPoolers } from "../db/pooler/check_poolers.ts";
 import { strangeSchema } from "../db/schema_state.ts";
 import { API_CONNECTIONS, type DatabaseUrls, readDatabaseUrl } from "../input/database_url.ts";
 import { type Check, check, type Finding, failed, NotChecked, ok } from "./check.ts";

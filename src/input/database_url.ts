@@ -69,7 +69,7 @@ export const databaseFields = { DATABASE_URL: databaseUrl, DATABASE_DIRECT_URL: 
 export const DATABASE_SECRETS = ["DATABASE_URL", "DATABASE_DIRECT_URL"] as const;
 
 /** The most connections to the database that an API process holds by default. */
-export const API_CONNECTIONS = 24;
+export const API_CONNECTIONS = 25;
 
 /** The URLs of the database. */
 export type DatabaseUrls = { DATABASE_URL: string; DATABASE_DIRECT_URL?: string | undefined };

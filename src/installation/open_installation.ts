@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.ts";
+import type { ConnectionSettings } from "../db/connection.ts";
 import { openDatabase } from "../db/database.ts";
 import type { Logger } from "../log.ts";
 import type { VaultClient } from "../vault/client.ts";
@@ -20,6 +21,7 @@ export type OpenDeps = {
   /** URL of the API's database. */
   url: string;
   sizes: { installation: number };
+  opened?: ConnectionSettings["opened"];
   vault: Pick<VaultClient, "health">;
   /** The certificate that identifies this process to the vault. */
   certificateFile: string;
@@ -38,10 +40,11 @@ const STATEMENT_MS = 5_000;
 const SILENCE_MS = STATEMENT_MS + 2_000;
 
 /** Creates the readers of this installation's parts. They connect on the first read. */
-export function openInstallation({ url, sizes, ...deps }: OpenDeps): OpenInstallation {
+export function openInstallation({ url, opened, sizes, ...deps }: OpenDeps): OpenInstallation {
   const { clock, log, freshSeconds } = deps;
   const database = openDatabase({
     url,
+    opened,
     name: "deputize-installation",
     max: sizes.installation,
     statementMs: STATEMENT_MS,

@@ -15,6 +15,7 @@ const HOSTILE = {
   default_transaction_isolation: "serializable",
   default_transaction_deferrable: "on",
   idle_session_timeout: "50000",
+  client_min_messages: "error",
   join_collapse_limit: "1",
   statement_timeout: "51000",
   lock_timeout: "52000",

@@ -3,7 +3,7 @@ import { StartError } from "../../src/config.ts";
 import { type Connection, openConnection } from "../../src/db/connection.ts";
 import { openDatabase, openPool } from "../../src/db/database.ts";
 import { migrate } from "../../src/db/migrate.ts";
-import { checkPoolers } from "../../src/db/poolers.ts";
+import { checkPoolers } from "../../src/db/pooler/check_poolers.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 import { runPart } from "../support/run_parts.ts";
 import { type PgBouncer, startPgBouncer } from "../support/surroundings/pgbouncer.ts";

@@ -1,7 +1,7 @@
 import type { Clock } from "../../clock.ts";
 import { StartError } from "../../config.ts";
 import { type Database, openDatabase } from "../../db/database.ts";
-import { requireSessions } from "../../db/poolers.ts";
+import { requireSessions } from "../../db/pooler/check_poolers.ts";
 import { ApiError } from "../../errors.ts";
 import type { KafkaSettings } from "../../input/event_settings.ts";
 import { exitStatus } from "../../input/exit_status.ts";

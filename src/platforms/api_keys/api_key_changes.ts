@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { backoff } from "../../concurrency/backoff.ts";
-import { openConnection } from "../../db/connection.ts";
+import { type ConnectionSettings, openConnection } from "../../db/connection.ts";
 
 const CHANNEL = "api_keys";
 /** Delays before reconnecting, in milliseconds. */
-const DELAY = { base: 100, cap: 5_000, jitter: [0.75, 1.25] } as const;
+const DELAY = { base: 100, cap: 1_000, jitter: [0.75, 1.25] } as const;
 const HEARTBEAT_MS = 2_000;
 const ANSWER_WITHIN_MS = 2_000;
 
@@ -15,6 +15,9 @@ export type ApiKeyChangeHandler = {
   onInterrupted(): void;
 };
 
+/** `opened` receives each connection before it connects. */
+export type ChangesDeps = Pick<ConnectionSettings, "url" | "opened"> & { onError: (error: Error) => void };
+
 /** A running listener. */
 export type ApiKeyChanges = { close(): Promise<void> };
 
@@ -23,11 +26,11 @@ export type ApiKeyChanges = { close(): Promise<void> };
  * closed. A connection that no longer answers counts as lost. Passes faults to `onError`, never throws.
  */
 export function listenForApiKeyChanges(
-  { url, onError }: { url: string; onError: (error: Error) => void },
+  { url, opened, onError }: ChangesDeps,
   handler: ApiKeyChangeHandler,
 ): ApiKeyChanges {
   const closing = new AbortController();
-  const running = keepListening(url, handler, onError, closing.signal);
+  const running = keepListening({ url, opened, onError }, handler, closing.signal);
   return {
     async close() {
       closing.abort();
@@ -37,15 +40,14 @@ export function listenForApiKeyChanges(
 }
 
 async function keepListening(
-  url: string,
+  { onError, ...from }: ChangesDeps,
   handler: ApiKeyChangeHandler,
-  onError: (error: Error) => void,
   closing: AbortSignal,
 ): Promise<void> {
   let failures = 0;
   while (!closing.aborted) {
     try {
-      await listenOnce(url, handler, closing, () => {
+      await listenOnce(from, handler, closing, () => {
         failures = 0;
       });
     } catch (error) {
@@ -60,13 +62,13 @@ async function keepListening(
 
 /** Rejects if the connection cannot be opened, is lost or no longer answers. */
 async function listenOnce(
-  url: string,
+  from: Pick<ConnectionSettings, "url" | "opened">,
   handler: ApiKeyChangeHandler,
   closing: AbortSignal,
   onListening: () => void,
 ): Promise<void> {
   const client = openConnection({
-    url,
+    ...from,
     name: "deputize-api-keys",
     keepsSession: true,
     connectMs: ANSWER_WITHIN_MS,

@@ -4,7 +4,7 @@ import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 import { apiKeyPrefix, hashApiKey } from "./api_key.ts";
-import { listenForApiKeyChanges } from "./api_key_changes.ts";
+import { type ChangesDeps, listenForApiKeyChanges } from "./api_key_changes.ts";
 
 const REMEMBERED_SECONDS = 5;
 /** A key in use is read again this long before its cache entry expires, so no call waits for that read. */
@@ -46,12 +46,7 @@ export type ApiKeyFinder = {
  * it completes, each call that joined it looks the key up once more. `url` is the database URL for the
  * listening connection.
  */
-export function createApiKeyFinder(deps: {
-  db: Database;
-  clock: Clock;
-  url: string;
-  onError: (error: Error) => void;
-}): ApiKeyFinder {
+export function createApiKeyFinder(deps: { db: Database; clock: Clock } & ChangesDeps): ApiKeyFinder {
   const { db, clock } = deps;
   const remembered = new LRUCache<string, Remembered>({ max: REMEMBERED_KEYS });
   const lookUps = new Map<string, LookUp>();

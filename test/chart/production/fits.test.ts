@@ -83,9 +83,9 @@ describe("the databases in the production example", () => {
     const service = ofKind("Cluster").find(({ metadata }) => metadata.name === "deputize-db");
     const { autoscaling } = EXAMPLE.api as { autoscaling: { maxReplicas: number } };
     const workers = (EXAMPLE.worker as { replicas?: number } | undefined)?.replicas ?? 2;
-    const needed = 24 * (autoscaling.maxReplicas + 1) + 16 * (workers + 1) + 4 + 20;
+    const needed = 25 * (autoscaling.maxReplicas + 1) + 17 * (workers + 1) + 4 + 20;
     expect(Number(service?.spec.postgresql.parameters.max_connections)).toBeGreaterThanOrEqual(needed);
-    expect(page).toContain("24 × (N + 1) + 16 × (M + 1) + 4 + reserve");
+    expect(page).toContain("25 × (N + 1) + 17 × (M + 1) + 4 + reserve");
   });
 });
 

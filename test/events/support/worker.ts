@@ -20,7 +20,7 @@ export function startTestWorker(
   return startWorker({
     config: {
       ...(typeof database === "string" ? { DATABASE_URL: database } : database),
-      DATABASE_POOL_SIZE: 16,
+      DATABASE_POOL_SIZE: 17,
       SEALING_KEY,
       SERVICE_WORD: "service",
       DEVELOPMENT: true,

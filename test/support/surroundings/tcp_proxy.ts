@@ -10,19 +10,22 @@ export type TcpProxy = {
   stall(): void;
   /** Forwards everything again. Earlier connections do not recover. */
   mend(): void;
+  /** Sends new connections to another port, as a Kubernetes Service does. Earlier connections remain. */
+  switchTo(port: number): void;
   stop(): Promise<void>;
 };
 
 export async function startTcpProxy(url: string): Promise<TcpProxy> {
   const target = new URL(url);
   const sockets = new Set<Socket>();
+  let port = Number(target.port);
   let state: "open" | "cut" | "stalled" = "open";
   const server = createServer((near) => {
     if (state === "cut") {
       near.destroy();
       return;
     }
-    const far = connect(Number(target.port), target.hostname);
+    const far = connect(port, target.hostname);
     for (const [from, to] of [
       [near, far],
       [far, near],
@@ -55,6 +58,9 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
     },
     mend() {
       state = "open";
+    },
+    switchTo(other) {
+      port = other;
     },
     async stop() {
       cut();

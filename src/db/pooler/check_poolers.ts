@@ -1,6 +1,6 @@
-import { StartError } from "../config.ts";
-import type { DatabaseUrls } from "../input/database_url.ts";
-import { type Connection, openConnection } from "./connection.ts";
+import { StartError } from "../../config.ts";
+import type { DatabaseUrls } from "../../input/database_url.ts";
+import { type Connection, openConnection } from "../connection.ts";
 
 const ANSWER_WITHIN_MS = 5_000;
 /** A pooler in transaction mode shows itself in the first round, unless many clients begin transactions. */
