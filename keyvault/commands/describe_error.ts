@@ -14,6 +14,8 @@ const DATABASE_HINTS: Readonly<Record<string, string>> = {
   "28P01": "the password is wrong",
   "28000": "the role may not connect",
   "3D000": "there is no such database",
+  "3F000": "no schema of the role's search_path exists",
+  "25006": "it accepts no changes, because it is a standby or default_transaction_read_only is on",
   "42501": 'the role lacks a right: run "keyvault migrate" as the role that owns the database',
   "53100": "its disk is full",
   "53300": "it has too many connections",
@@ -37,6 +39,9 @@ const FILE_HINTS: Readonly<Record<string, string>> = {
   EDQUOT: "the disk's quota is used up",
   EIO: "the disk reports an error",
 };
+
+/** Errors of a wrong URL or of a role that is not set up. Waiting does not mend them. */
+const WRONG_SETTING = new Set(["28P01", "28000", "3D000", "3F000", "25006"]);
 
 /** System calls whose errors do not contain the file's path. */
 const WRITING = new Set(["write", "fsync", "fdatasync", "ftruncate"]);
@@ -66,7 +71,8 @@ export function describeError(error: unknown): string | undefined {
 /** Returns the exit status for an error that {@link describeError} describes. */
 export function statusOf(error: unknown): number {
   if (error instanceof UserError) return error.exitStatus;
-  const { path, syscall } = error as SystemError;
+  const { code, path, syscall } = error as SystemError;
+  if (WRONG_SETTING.has(code ?? "")) return exitStatus.setting;
   const isFile = path !== undefined || (syscall !== undefined && WRITING.has(syscall));
   return isFile ? exitStatus.failed : exitStatus.unavailable;
 }

@@ -52,10 +52,28 @@ function kindOf(path: string): "file" | "folder" | undefined {
 /** The URL of a Postgres database. The host may be missing if a parameter names the folder of a socket. */
 export const databaseUrl = textOf("database")
   .regex(/^postgres(ql)?:\/\//, { message: "must start with postgres://", abort: true })
-  .refine(
-    (text) => URL.canParse(text.replace("@/", "@socket/")),
-    "must be postgres://<user>:<password>@<host>:<port>/<database>, with special characters percent-encoded",
-  );
+  .superRefine((text, context) => {
+    const message = urlFault(text);
+    if (message !== undefined) context.addIssue({ code: "custom", message });
+  });
+
+const URL_RULE =
+  "must be postgres://<user>:<password>@<host>:<port>/<database>, with special characters percent-encoded";
+const TLS_MODES = ["disable", "no-verify", "require", "verify-ca", "verify-full"];
+const URL_PARAMETERS = ["host", "sslmode", "sslrootcert", "sslcert", "sslkey"];
+
+/** Returns what the driver would ignore or read in another way than written, or `undefined`. */
+function urlFault(text: string): string | undefined {
+  const [base = "", query = ""] = text.split(/\?(.*)/s);
+  const parameters = new URLSearchParams(query);
+  const host = parameters.get("host") ?? base.replace(/^[a-z]+:\/\/(?:.*@)?/s, "").replace(/\/.*/s, "");
+  if (/,|%2c/i.test(host)) return "names several hosts: name one that always leads to the primary";
+  if (!URL.canParse(text.replace("@/", "@socket/"))) return URL_RULE;
+  const other = [...parameters.keys()].find((name) => !URL_PARAMETERS.includes(name));
+  if (other !== undefined) return `has the unsupported parameter ${other}: remove it`;
+  const isKnown = TLS_MODES.includes(parameters.get("sslmode") ?? "verify-full");
+  return isKnown ? undefined : `has an unsupported sslmode: write ${TLS_MODES.join(" or ")}`;
+}
 
 const HOST_NAME =
   /^(?=.{1,253}$)[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?(?:\.[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9])?)*$/i;

@@ -251,3 +251,15 @@ test("the key of the notes about PINs depends on the database's URL and does not
   expect(one).not.toContain("secret");
   expect(keyOf("postgres://vault:secret@db/vault")).toBe(one);
 });
+
+test.each([
+  ["postgres://u:secret@one:5432,two:5432/d", "names several hosts"],
+  ["postgres://u:secret@one,two/d?target_session_attrs=read-write", "names several hosts"],
+  ["postgres:///d?host=one,two", "names several hosts"],
+  ["postgres://u:sec#ret@h/d", "percent-encoded"],
+  ["postgres://u:secret@h/d?sslmode=prefer", "has an unsupported sslmode"],
+  ["postgres://u:secret@h/d?options=-c%20datestyle%3DSQL", "has the unsupported parameter options"],
+])("loadConfig refuses the database URL %s with one sentence", (KEYVAULT_DATABASE_URL, message) => {
+  const load = () => loadConfig({ ...good, KEYVAULT_DATABASE_URL, KEYVAULT_PKCS11_MODULE: MODULE });
+  expect(load).toThrow(new RegExp(`wrong:\\n  KEYVAULT_DATABASE_URL: [^\\n]*${message}[^\\n]*$`));
+});

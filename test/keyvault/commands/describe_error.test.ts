@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { describeError } from "../../../keyvault/commands/describe_error.ts";
+import { describeError, statusOf } from "../../../keyvault/commands/describe_error.ts";
 import { loadConfig } from "../../../keyvault/config.ts";
 
 const failed = (fields: object, message = "secret") =>
@@ -72,6 +72,7 @@ test.each([
   ["28P01", "the password is wrong (28P01)"],
   ["28000", "the role may not connect (28000)"],
   ["3D000", "there is no such database (3D000)"],
+  ["25006", "it accepts no changes, because it is a standby or default_transaction_read_only is on (25006)"],
   ["42501", 'the role lacks a right: run "keyvault migrate" as the role that owns the database (42501)'],
   ["53300", "it has too many connections (53300)"],
   ["ENOTFOUND", "there is no such host (ENOTFOUND)"],
@@ -101,4 +102,9 @@ test("describeError distinguishes file permissions from a failing disk", () => {
   for (const syscall of ["write", "fsync", "fdatasync", "ftruncate"]) {
     expect(failed({ code: "EIO", syscall })).toBe("A file could not be written: the disk reports an error");
   }
+});
+
+test.each(["28P01", "28000", "3D000", "3F000", "25006"])("statusOf reports %s as a wrong setting", (code) => {
+  expect(statusOf(Object.assign(new Error("refused"), { code }))).toBe(78);
+  expect(statusOf(Object.assign(new Error("away"), { code: "57P03" }))).toBe(3);
 });
