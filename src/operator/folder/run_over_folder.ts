@@ -12,6 +12,7 @@ import { allObjects, type Change, type Resources } from "../resources.ts";
 import { loadSchemas, type Schemas } from "../schema/schemas.ts";
 import type { Tracing } from "../tracing.ts";
 import { setFinalizer, writeStatus } from "./changes.ts";
+import { lockFolders } from "./folder_lock.ts";
 import { openErrorFile, openEventFile } from "./reports.ts";
 import { openSecretFiles } from "./secrets.ts";
 import { clusterIdOf } from "./state_file.ts";
@@ -30,10 +31,25 @@ type Options = {
 };
 
 /**
- * Runs the operator over a folder, and resolves after reading all manifests. Throws `StateDamaged` and
- * `IdentityMissing`.
+ * Runs the operator over a folder, and resolves after reading all manifests. Throws `StateDamaged`,
+ * `IdentityMissing`, and `StartError` if another operator uses the folder of the status or of the secrets.
  */
 export async function runOverFolder(options: Options): Promise<Operator> {
+  const { STATUS_DIR, SECRETS_DIR } = options.config;
+  const release = await lockFolders([
+    { path: STATUS_DIR, mode: 0o755, setting: "STATUS_DIR" },
+    { path: SECRETS_DIR, mode: 0o700, setting: "SECRETS_DIR" },
+  ]);
+  try {
+    const operator = await runLocked(options);
+    return { ...operator, stop: () => operator.stop().finally(release) };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+async function runLocked(options: Options): Promise<Operator> {
   const { config, clock, log, metrics, tracing, holder, times } = options;
   const resources = await openFolder({
     manifestsDir: config.MANIFESTS_DIR,
