@@ -1,3 +1,5 @@
+import { uptime } from "node:os";
+
 /**
  * The only source of the current time in this process. A function whose decision depends on the time receives
  * it as `now`.
@@ -8,6 +10,23 @@ export type Clock = {
 
 /** The machine's clock. */
 export const systemClock: Clock = { now: () => new Date() };
+
+/** A machine's three measures of time, in milliseconds. */
+export type MachineTime = {
+  /** Unix time. Jumps if somebody sets the clock. */
+  wall(): number;
+  /** Time that only moves forward, at the rate of real time. Stands still while the machine is suspended. */
+  elapsed(): number;
+  /** Like `elapsed`, but continues while the machine is suspended. Slower to read. */
+  uptime(): number;
+};
+
+/** The time of this machine. */
+export const machineTime: MachineTime = {
+  wall: () => Date.now(),
+  elapsed: () => performance.now(),
+  uptime: () => uptime() * 1000,
+};
 
 /** Converts a time to whole Unix seconds, rounded down like the protocol's timestamps. */
 export function unixSeconds(time: Date): number {

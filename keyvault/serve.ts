@@ -2,6 +2,7 @@ import { LedgerMismatch } from "./audit/writer_connection.ts";
 import type { Clock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { openDatabase } from "./db/database.ts";
+import { followDatabase, showClockOffset } from "./db/followed_clock.ts";
 import { requireTables } from "./db/tables.ts";
 import { VaultError } from "./errors.ts";
 import { createApp } from "./http/app.ts";
@@ -30,19 +31,22 @@ export type Serving = {
 };
 
 /**
- * Checks the vault's tables, opens the vault and starts to listen. Leaves the vault sealed if there is no PIN
+ * Checks the vault's tables, opens the vault and starts to listen. With `"database"`, its clock follows the
+ * database's clock. Leaves the vault sealed if there is no PIN
  * file, if the token refuses its PIN, or if the audit chain is broken. Rejects with a `UserError` if a part
  * is missing or does not belong to the others, or with the error of the listening port, and then closes
  * everything that it opened.
  */
-export async function serve(config: Config, clock: Clock, log: Logger): Promise<Serving> {
+export async function serve(config: Config, time: Clock | "database", log: Logger): Promise<Serving> {
   await requireTables(config.databaseUrl, log);
   const closers: (() => unknown)[] = [];
   const stop = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer();
   };
   try {
+    const { clock, clockFault } = await openClock(config, time, log, closers);
     const metrics = createMetrics();
+    if (time === "database") showClockOffset(metrics, clock);
     const token = await openToken(await tokenSettings(config.token), log, "seal", metrics.countLogin);
     closers.push(() => token.close());
     const trust = await openTrust(config.tls, log);
@@ -50,12 +54,29 @@ export async function serve(config: Config, clock: Clock, log: Logger): Promise<
     const opening = createOpening({ config, clock, log, token, accepts: acceptsBy(trust), metrics });
     closers.push(() => opening.stop());
     if (token.sealed() === undefined) await openOrSeal(opening, token, log);
-    const listening = await listen({ config, clock, log, token, opening, trust, metrics }, closers);
+    const listening = await listen(
+      { config, clock, clockFault, log, token, opening, trust, metrics },
+      closers,
+    );
     return { ...listening, token, trust, vault: () => openedVault(opening), stop };
   } catch (error) {
     await stop();
     throw error;
   }
+}
+
+type OpenClock = { clock: Clock; clockFault: () => string | undefined };
+
+async function openClock(
+  { databaseUrl }: Config,
+  time: Clock | "database",
+  log: Logger,
+  closers: (() => unknown)[],
+): Promise<OpenClock> {
+  if (time !== "database") return { clock: time, clockFault: () => undefined };
+  const clock = await followDatabase(databaseUrl, log);
+  closers.push(() => clock.stop());
+  return { clock, clockFault: clock.fault };
 }
 
 /**
@@ -71,9 +92,8 @@ async function openOrSeal(opening: Opening, token: Token, log: Logger): Promise<
   }
 }
 
-type Parts = {
+type Parts = OpenClock & {
   config: Config;
-  clock: Clock;
   log: Logger;
   token: Token;
   opening: Opening;
@@ -82,7 +102,7 @@ type Parts = {
 };
 
 async function listen(
-  { config, clock, log, token, opening, trust, metrics }: Parts,
+  { config, clock, clockFault, log, token, opening, trust, metrics }: Parts,
   closers: (() => unknown)[],
 ): Promise<Pick<Serving, "port" | "healthPort" | "sealing">> {
   const elapsed = (): number => performance.now();
@@ -100,7 +120,7 @@ async function listen(
   const database = openDatabase(config.databaseUrl, log, 1);
   closers.push(() => database.destroy());
   const readStatus = createStatusReading({ database, token, sealing, opened: parts });
-  const readiness = createReadiness(() => whenOpen(parts()), elapsed);
+  const readiness = createReadiness(() => whenOpen(parts()), elapsed, clockFault);
   showState(metrics, { readiness, token, material: trust.material });
   const operations = () => whenOpen(opening.opened()?.operations);
   const app = createApp({ operations, readiness, journal, sealing, readStatus, trust, metrics, clock, log });

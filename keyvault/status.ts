@@ -106,16 +106,20 @@ const FRESH_MS = 1_000;
 
 /**
  * Returns the vault's readiness. `opened` is undefined for a sealed vault. `elapsed` returns milliseconds.
+ * `clockFault` returns why the machine's clock is too wrong, or `undefined`.
  */
 export function createReadiness(
   opened: () => { token: Token; journal: Journal } | undefined,
   elapsed: () => number,
+  clockFault: () => string | undefined = () => undefined,
 ): Readiness {
   let last: { at: number; result: Promise<void> } | undefined;
 
   async function prove(): Promise<void> {
     const parts = opened();
     if (parts === undefined) throw new VaultError("sealed");
+    const fault = clockFault();
+    if (fault !== undefined) throw new VaultError("unavailable", fault);
     await Promise.all([parts.token.health(), parts.journal.probe()]);
   }
 

@@ -1,10 +1,29 @@
+import { uptime } from "node:os";
+
 /** The only source of time in this process. All other code receives a time `now` or a `Clock`. */
 export type Clock = {
   now(): Date;
 };
 
-/** The machine's clock. */
+/** The machine's clock. Roles use it only to compare it with the clock that they follow. */
 export const systemClock: Clock = { now: () => new Date() };
+
+/** A machine's three measures of time, in milliseconds. */
+export type MachineTime = {
+  /** Unix time. Jumps if somebody sets the clock. */
+  wall(): number;
+  /** Time that only moves forward, at the rate of real time. Stands still while the machine is suspended. */
+  elapsed(): number;
+  /** Like `elapsed`, but continues while the machine is suspended. Slower to read. */
+  uptime(): number;
+};
+
+/** The time of this machine. */
+export const machineTime: MachineTime = {
+  wall: () => Date.now(),
+  elapsed: () => performance.now(),
+  uptime: () => uptime() * 1000,
+};
 
 /** Converts a time to whole Unix seconds, rounded down like the protocol's timestamps. */
 export function unixSeconds(time: Date): number {

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { CreditsCommands } from "./accounts/ledger/credits_command.ts";
-import { systemClock } from "./clock.ts";
+import { type Clock, systemClock } from "./clock.ts";
 import {
   type RoleConfig,
   readApiConfig,
@@ -11,6 +11,7 @@ import {
   StartError,
   WRONG_SETTING,
 } from "./config.ts";
+import type { ServiceClock, ServiceClockOptions } from "./db/clock/service_clock.ts";
 import type { EventsCommands } from "./events/command/events_command.ts";
 import type { HistoryCommands } from "./history/archive/history_command.ts";
 import { createHealth, showReadiness } from "./http/server/health.ts";
@@ -41,9 +42,7 @@ export async function runApi(): Promise<void> {
     import("./proofs/pool_threads.ts"),
   ]);
   await lowerPoolPriority();
-  await run("api", config, async ({ log, metrics }) =>
-    startApi({ config, clock: systemClock, log, metrics, version: await readVersion() }),
-  );
+  await run("api", config, async (deps) => startApi({ ...deps, config, version: await readVersion() }));
 }
 
 /** Runs the event relay and webhook delivery until one of the `signals` stops the process. */
@@ -53,7 +52,7 @@ export async function runWorker(signals: SignalSource = process): Promise<void> 
     import("./worker.ts"),
     import("./events/carrier.ts"),
   ]);
-  const start = async ({ log, metrics }: RoleDeps): Promise<RunningRole> => {
+  const start = async ({ log, metrics, clock }: RoleDeps): Promise<RunningRole> => {
     const timing = {
       leaseSeconds: config.LEASE_SECONDS,
       claimSeconds: config.CLAIM_SECONDS,
@@ -64,7 +63,7 @@ export async function runWorker(signals: SignalSource = process): Promise<void> 
       process.exit(error instanceof StartError ? WRONG_SETTING : 1);
     };
     const carrier = await openCarrier(kafkaSettings(config), fatal);
-    const worker = startWorker({ config, clock: systemClock, log, metrics, timing, carrier, fatal });
+    const worker = startWorker({ config, clock, log, metrics, timing, carrier, fatal });
     return {
       isReady: async () => (await worker.health()).ok,
       async stop() {
@@ -167,14 +166,14 @@ export async function runReconcile(): Promise<number> {
 export async function openCredits(): Promise<CreditsCommands> {
   const url = directUrlOf(readDatabaseConfig());
   const { createCreditsCommands } = await import("./accounts/ledger/credits_command.ts");
-  return createCreditsCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
+  return createCreditsCommands({ url, out: process.stdout, err: process.stderr });
 }
 
 /** Returns the commands of `deputize history`. Only commands that use the database need its setting. */
 export async function openHistory(): Promise<HistoryCommands> {
   const { createHistoryCommands } = await import("./history/archive/history_command.ts");
   const url = () => directUrlOf(readDatabaseConfig());
-  return createHistoryCommands({ url, clock: systemClock, out: process.stdout, err: process.stderr });
+  return createHistoryCommands({ url, out: process.stdout, err: process.stderr });
 }
 
 /** Returns the commands of `deputize events`, for the database in the settings. */
@@ -187,21 +186,21 @@ export async function openEvents(): Promise<EventsCommands> {
   return createEventsCommands({
     url: directUrlOf(config),
     kafka: kafkaSettings(config),
-    clock: systemClock,
     readers,
     out: process.stdout,
     err: process.stderr,
   });
 }
 
-type RoleDeps = { log: Logger; metrics: Metrics };
+/** `clock` follows the database's clock, if the role has a database. */
+type RoleDeps = { log: Logger; metrics: Metrics; clock: Clock };
 
 /** The emitter of stop signals: this process, except in tests. */
 export type SignalSource = Pick<NodeJS.EventEmitter, "on" | "off">;
 
 /**
- * Runs a role until the first SIGTERM or SIGINT. Opens the health port, waits for the database schema if the
- * role has a database, and starts the role. A second signal exits the process immediately.
+ * Runs a role until the first SIGTERM or SIGINT. Opens the health port. If the role has a database, waits for
+ * its schema and compares the clocks. Then starts the role. A second signal exits the process immediately.
  */
 export async function run(
   name: string,
@@ -213,36 +212,50 @@ export async function run(
   const metrics = createMetrics({ processMetrics: true });
   const stopping = firstSignal(signals);
   let role: RunningRole | undefined;
+  let clock: ServiceClock | undefined;
+  const reason = () => clock?.fault();
   const isReady = async () =>
-    role !== undefined && !stopping.signal.aborted && (await role.isReady()) && !stopping.signal.aborted;
+    role !== undefined &&
+    reason() === undefined &&
+    !stopping.signal.aborted &&
+    (await role.isReady()) &&
+    !stopping.signal.aborted;
   showReadiness(metrics, name, isReady);
   const health = await startServer(
-    createHealth({ metrics, ready: isReady, alive: () => role?.isAlive?.() ?? true }),
+    createHealth({ metrics, ready: isReady, reason, alive: () => role?.isAlive?.() ?? true }),
     addressOf(config, "HEALTH_HOST", "HEALTH_PORT"),
   );
   log.info({ health_port: health.port }, "starting");
   try {
-    role = await startOnce(config, () => start({ log, metrics }), { log, ...stopping });
+    clock = await openClock(config, { log, metrics, signal: stopping.signal });
+    const own = clock ?? systemClock;
+    role = await startOnce(() => start({ log, metrics, clock: own }), stopping);
     if (role === undefined) return;
     log.info({ health_port: health.port }, "ready");
     log.info({ signal: await stopping.name }, "stopping");
     await role.drain?.();
     await role.stop();
   } finally {
+    clock?.stop();
     await health.stop(0);
   }
 }
 
-/** Returns `undefined` if a signal arrived before the schema existed. */
-async function startOnce(
+/** Returns the clock of a role with a database, or `undefined` if there is none or `signal` aborted. */
+async function openClock(
   { DATABASE_URL, DATABASE_DIRECT_URL }: Partial<DatabaseUrls>,
+  options: ServiceClockOptions,
+): Promise<ServiceClock | undefined> {
+  if (DATABASE_URL === undefined) return undefined;
+  const { openServiceClock } = await import("./db/clock/service_clock.ts");
+  return openServiceClock({ DATABASE_URL, DATABASE_DIRECT_URL }, options);
+}
+
+/** Returns `undefined` if a signal arrived before the start. */
+async function startOnce(
   start: () => Promise<RunningRole>,
-  { log, signal, name }: { log: Logger } & Stopping,
+  { signal, name }: Stopping,
 ): Promise<RunningRole | undefined> {
-  if (DATABASE_URL !== undefined) {
-    const { waitForSchema } = await import("./db/wait_for_schema.ts");
-    await waitForSchema({ DATABASE_URL, DATABASE_DIRECT_URL }, { log, signal });
-  }
   if (signal.aborted) return undefined;
   const starting = new AbortController();
   // A role that is still starting cannot be stopped in an orderly way, so the process exits.

@@ -1,5 +1,4 @@
 import { Command } from "commander";
-import { systemClock } from "../clock.ts";
 import { type Config, loadServerConfig } from "../config.ts";
 import { warnOfExposure } from "../hardening.ts";
 import { createLog, type Logger } from "../log.ts";
@@ -25,7 +24,7 @@ async function run(config: Config, log: Logger): Promise<void> {
   const stopRequest = waitForStop(config.exitOnStdinClose);
   warnOfExposure(config, log);
   const { serve } = await import("../serve.ts");
-  const serving = await serve(config, systemClock, log);
+  const serving = await serve(config, "database", log);
   log.info({
     event: "listening",
     host: config.listen.host,

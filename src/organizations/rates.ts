@@ -74,5 +74,5 @@ export function createOrganizationRates(db: Database): OrganizationRates {
 type Count = { rate: ReturnType<typeof createStoredRate>; key: string; what: string };
 
 async function giveBack(counts: Count[]): Promise<void> {
-  for (const { rate, key } of counts) await rate.reward(key);
+  for (const { rate, key } of counts) await rate.giveBack(key);
 }

@@ -83,10 +83,10 @@ export function createActionLimits({ db, metrics: { actionsLimited } }: Deps): A
     async within(action, names, perform) {
       const key = createHash("sha256").update(JSON.stringify(names)).digest("hex");
       const taken: ReturnType<typeof ratesOf> = [];
-      const giveBack = () => Promise.all(taken.map((rate) => rate.reward(key)));
+      const giveBack = () => Promise.all(taken.map((rate) => rate.giveBack(key)));
       try {
         for (const rate of stored.get(action) ?? []) {
-          await consumeRate(rate, key, ({ msBeforeNext }) => limited(action, msBeforeNext));
+          await consumeRate(rate, key, ({ resetMs }) => limited(action, resetMs));
           taken.push(rate);
         }
         return await perform();

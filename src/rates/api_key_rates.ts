@@ -1,10 +1,9 @@
-import type { RateLimiterPostgres, RateLimiterRes } from "rate-limiter-flexible";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import { rateLimited } from "../errors.ts";
 import type { ApiKeyCaller, RatedKind } from "../route.ts";
 import { ACCOUNT_SHARE, createPace } from "./pace.ts";
-import { consumeRate, createStoredRate } from "./stored_rate.ts";
+import { consumeRate, createStoredRate, type RateLeft, type StoredRate } from "./stored_rate.ts";
 
 const DAY_SECONDS = 86_400;
 
@@ -54,7 +53,7 @@ export function createApiKeyRates({
       if (kind === "agents") {
         const headers = await takeAgent(agents, connectionId);
         await takeAgent(accountAgents, accountId).catch(async (error: unknown) => {
-          await agents.reward(connectionId);
+          await agents.giveBack(connectionId);
           throw error;
         });
         return headers;
@@ -71,17 +70,17 @@ export function createApiKeyRates({
     },
     async giveBack(kind, { accountId, connectionId }) {
       if (kind !== "agents") return;
-      await Promise.all([agents.reward(connectionId), accountAgents.reward(accountId)]);
+      await Promise.all([agents.giveBack(connectionId), accountAgents.giveBack(accountId)]);
     },
   };
 }
 
 /** The headers contain the number of agents that may still be created. */
-async function takeAgent(rate: RateLimiterPostgres, key: string): Promise<Record<string, string>> {
-  const headers = ({ remainingPoints: remaining, msBeforeNext: resetMs }: RateLimiterRes) =>
+async function takeAgent(rate: StoredRate, key: string): Promise<Record<string, string>> {
+  const headers = ({ remaining, resetMs }: RateLeft) =>
     headersOf("agents", { limit: rate.points, seconds: DAY_SECONDS, remaining, resetMs });
   const left = await consumeRate(rate, key, (refused) =>
-    rateLimited(WHAT.agents, refused.msBeforeNext, headers(refused)),
+    rateLimited(WHAT.agents, refused.resetMs, headers(refused)),
   );
   return headers(left);
 }

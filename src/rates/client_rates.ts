@@ -39,7 +39,7 @@ export function createClientRates({
     takeSend: (ip) => takeRate(bySend, networkOf(ip), "Too many sign-in codes were requested"),
     takeTry: (ip) => takeRate(byTry, networkOf(ip), "Too many sign-in codes were tried"),
     async giveBackTry(ip) {
-      await byTry.reward(networkOf(ip));
+      await byTry.giveBack(networkOf(ip));
     },
   };
 }

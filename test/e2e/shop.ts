@@ -1,7 +1,14 @@
 import { createVisitor, must, type Visitor } from "../specification/visitor.ts";
 
 /** A person's client for the first API, and clients of the application for each API. */
-export type Shop = { person: Visitor; on: Visitor[]; agents: string; connectionId: string };
+export type Shop = {
+  person: Visitor;
+  on: Visitor[];
+  agents: string;
+  connectionId: string;
+  /** Returns clients of the person and of the application for a further API. */
+  at(baseUrl: string): { person: Visitor; application: Visitor };
+};
 
 /** Opens an account at the first of these APIs, which share one database and one vault. */
 export async function openShop(bases: readonly [string, ...string[]], name: string): Promise<Shop> {
@@ -24,5 +31,14 @@ export async function openShop(bases: readonly [string, ...string[]], name: stri
   const path = `/v1/service/connections/${connectionId}/agents`;
   const wish = { name: "bot", agent_type: "api_agent" };
   const { agent_id } = must(await (on[0] as Visitor).call("POST", path, wish));
-  return { person, on, agents: `${path}/${String(agent_id)}`, connectionId };
+  return {
+    person,
+    on,
+    agents: `${path}/${String(agent_id)}`,
+    connectionId,
+    at: (baseUrl) => ({
+      person: createVisitor({ ...settings, baseUrl }, person.state()),
+      application: createVisitor({ ...settings, baseUrl }, {}, key),
+    }),
+  };
 }

@@ -26,6 +26,7 @@ const elsewhere: Record<string, string[]> = {
   "events/kafka/consumer.test.ts": ["deputize_kafka_pauses_total", "deputize_kafka_reader_silent_seconds"],
   "events/kafka/lag.test.ts": ["deputize_kafka_consumer_lag"],
   "events/measurements.test.ts": ["deputize_measurement_up"],
+  "concurrency/followed_clock.test.ts": ["deputize_clock_offset_seconds", "keyvault_clock_offset_seconds"],
   "keyvault/creation_rate.test.ts": ["keyvault_key_creations_total"],
   "keyvault/http/answers.test.ts": ["keyvault_call_seconds"],
   "keyvault/readiness.test.ts": [

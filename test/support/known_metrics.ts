@@ -1,9 +1,11 @@
 import { pino } from "pino";
 import type { Registry } from "prom-client";
+import { showClockOffset as showVaultClockOffset } from "../../keyvault/db/followed_clock.ts";
 import { createMetrics as createVaultMetrics, showState } from "../../keyvault/metrics.ts";
 import { createReconciliation } from "../../src/accounts/ledger/reconcile.ts";
 import { createNoticeMetrics } from "../../src/accounts/notices/sender.ts";
 import { systemClock } from "../../src/clock.ts";
+import { showClockOffset } from "../../src/concurrency/followed_clock.ts";
 import type { Database } from "../../src/db/database.ts";
 import { createEventMetrics } from "../../src/events/event_metrics.ts";
 import { eventStates } from "../../src/events/event_states.ts";
@@ -84,6 +86,7 @@ function registries(): Record<Part, Registry> {
   const role = (name: Part) => {
     const metrics = createMetrics({ processMetrics: true });
     showReadiness(metrics, name, async () => true);
+    showClockOffset(metrics, clock);
     return metrics;
   };
   const api = role("api");
@@ -101,6 +104,7 @@ function registries(): Record<Part, Registry> {
   operatorMetrics(operator.registry).watches(() => []);
 
   const keyvault = createVaultMetrics();
+  showVaultClockOffset(keyvault, clock);
   const material = () => ({ cert: Buffer.alloc(0), authorities: [] });
   const token = { sealed: () => undefined, pinFlags: () => undefined };
   showState(keyvault, { readiness: { check: async () => {} }, token, material });

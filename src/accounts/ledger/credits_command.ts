@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import { StartError } from "../../config.ts";
+import { followDatabase } from "../../db/clock/service_clock.ts";
 import { type Database, openDatabase } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { isUuid, newId } from "../../ids.ts";
@@ -133,8 +134,8 @@ async function list(db: Database, options: ListOptions): Promise<Report> {
 
 type Stream = { write(text: string): unknown };
 
-/** Dependencies of the commands: a database URL, a clock, and the output streams. */
-export type CreditsCommandsDeps = { url: string; clock: Clock; out: Stream; err: Stream };
+/** Dependencies of the commands. Without `clock`, the database's clock counts. */
+export type CreditsCommandsDeps = { url: string; clock?: Clock; out: Stream; err: Stream };
 
 /** The commands of `deputize credits`. */
 export type CreditsCommands = {
@@ -154,23 +155,23 @@ export function createCreditsCommands(deps: CreditsCommandsDeps): CreditsCommand
     grant(typed) {
       const options = { ...typed, reference: typed.reference ?? newId() };
       const hint = `; to repeat it and grant once, add --reference ${options.reference}`;
-      return run(deps, options, (db) => grant(db, options, deps.clock), hint);
+      return run(deps, options, (db, clock) => grant(db, options, clock), hint);
     },
     show: (options) => run(deps, options, (db) => show(db, options)),
     list: (options) => run(deps, options, (db) => list(db, options)),
-    terms: (options) => run(deps, options, (db) => changeTermsOf(db, options, deps.clock)),
+    terms: (options) => run(deps, options, (db, clock) => changeTermsOf(db, options, clock)),
   };
 }
 
 async function run(
-  { url, out, err }: CreditsCommandsDeps,
+  { url, clock, out, err }: CreditsCommandsDeps,
   { json: asJson }: CreditsOptions,
-  command: (db: Database) => Promise<Report>,
+  command: (db: Database, clock: Clock) => Promise<Report>,
   hint = "",
 ): Promise<number> {
   const db = openDatabase({ url, name: "deputize-credits", max: 1, onError: () => {} });
   try {
-    const { json, lines } = await command(db);
+    const { json, lines } = await command(db, clock ?? (await followDatabase(url)));
     out.write(asJson ? `${JSON.stringify(json)}\n` : `${lines.join("\n")}\n`);
     return 0;
   } catch (error) {

@@ -1,5 +1,6 @@
 import type { Clock } from "../../clock.ts";
 import { StartError } from "../../config.ts";
+import { followDatabase } from "../../db/clock/service_clock.ts";
 import { type Database, openDatabase } from "../../db/database.ts";
 import { requireSessions } from "../../db/pooler/check_poolers.ts";
 import { ApiError } from "../../errors.ts";
@@ -15,10 +16,10 @@ import { showStatus } from "./status.ts";
 
 type Stream = { write(text: string): unknown };
 
-/** Dependencies of the commands. */
+/** Dependencies of the commands. Without `clock`, the database's clock counts. */
 export type EventsCommandsDeps = {
   url: string;
-  clock: Clock;
+  clock?: Clock;
   readers: readonly Reader[];
   /** `undefined` if events do not travel through Kafka. */
   kafka: KafkaSettings | undefined;
@@ -45,23 +46,25 @@ export type EventsCommands = {
 export function createEventsCommands(deps: EventsCommandsDeps): EventsCommands {
   const progress = (line: string) => void deps.err.write(`deputize events: ${line}\n`);
   return {
-    status: (options) => run(deps, options, (db) => showStatus(db, deps)),
+    status: (options) => run(deps, options, (db, clock) => showStatus(db, { ...deps, clock })),
     listLetters: (options) => run(deps, options, (db) => listLetters(db, options)),
     showLetters: (options) => run(deps, options, (db) => showLetters(db, options.eventId)),
-    replayLetters: (options) => run(deps, options, (db) => replayLetters(db, deps, options)),
-    replayRange: (options) => run(deps, options, (db) => replayRange(db, { ...deps, progress }, options)),
+    replayLetters: (options) =>
+      run(deps, options, (db, clock) => replayLetters(db, { ...deps, clock }, options)),
+    replayRange: (options) =>
+      run(deps, options, (db, clock) => replayRange(db, { ...deps, clock, progress }, options)),
   };
 }
 
 async function run(
-  { url, out, err }: EventsCommandsDeps,
+  { url, clock, out, err }: EventsCommandsDeps,
   { json: asJson }: Typed,
-  command: (db: Database) => Promise<Report>,
+  command: (db: Database, clock: Clock) => Promise<Report>,
 ): Promise<number> {
   const db = openDatabase({ url, name: "deputize-events", max: 1, keepsSession: true, onError: () => {} });
   try {
     await requireSessions(url);
-    const { json, lines, status = 0 } = await command(db);
+    const { json, lines, status = 0 } = await command(db, clock ?? (await followDatabase(url)));
     out.write(asJson ? `${printableJson(json)}\n` : `${lines.join("\n")}\n`);
     return status;
   } catch (error) {

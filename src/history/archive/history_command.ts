@@ -1,5 +1,6 @@
 import { addSeconds, type Clock } from "../../clock.ts";
 import { StartError } from "../../config.ts";
+import { followDatabase } from "../../db/clock/service_clock.ts";
 import { type Database, openDatabase } from "../../db/database.ts";
 import { outageReason } from "../../db/errors.ts";
 import { type Month, parseMonth } from "../../db/months.ts";
@@ -14,8 +15,8 @@ export type CheckOptions = { from: string; json?: boolean };
 
 type Stream = { write(text: string): unknown };
 
-/** Dependencies of the commands. */
-export type HistoryCommandsDeps = { url(): string; clock: Clock; out: Stream; err: Stream };
+/** Dependencies of the commands. Without `clock`, the database's clock counts. */
+export type HistoryCommandsDeps = { url(): string; clock?: Clock; out: Stream; err: Stream };
 
 /** The commands of `deputize history`. */
 export type HistoryCommands = {
@@ -43,12 +44,14 @@ export function createHistoryCommands(deps: HistoryCommandsDeps): HistoryCommand
 
 type Report = CheckedArchive & { folder: string; repeated?: boolean };
 
-async function archive({ url, clock }: HistoryCommandsDeps, options: ArchiveOptions): Promise<Report> {
+async function archive(deps: HistoryCommandsDeps, options: ArchiveOptions): Promise<Report> {
   const month = parseMonth(options.month);
   if (month === undefined) throw new HistoryError("--month is not a month such as 2026-01");
+  const url = deps.url();
+  const clock = deps.clock ?? (await followDatabase(url));
   refuseEarly(month, clock.now());
   const db = openDatabase({
-    url: url(),
+    url,
     name: "deputize-history",
     max: 1,
     idleTransactionMs: 0,

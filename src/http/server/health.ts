@@ -9,16 +9,20 @@ const READY_MS = 2_000;
 /**
  * Returns the request listener of the health port, which must not be reachable from outside.
  * - `/livez` and `/healthz` return 200 while `alive` returns true, otherwise 503.
- * - `/readyz` returns 200 if `ready` resolves to true within 2 seconds, otherwise 503.
+ * - `/readyz` returns 200 if `ready` resolves to true within 2 seconds, otherwise 503 and what `reason`
+ *   returns.
  * - `/metrics` returns the metrics as Prometheus text.
  */
 export function createHealth({
   metrics,
   ready,
   alive = () => true,
+  reason = () => undefined,
 }: {
   metrics: Pick<Metrics, "registry">;
   ready(): Promise<boolean>;
+  /** Returns why the process is not ready, if somebody must act for it to become ready. */
+  reason?: (() => string | undefined) | undefined;
   alive?: (() => boolean) | undefined;
 }): RequestListener {
   const live = async (response: ServerResponse) =>
@@ -27,7 +31,7 @@ export function createHealth({
     "/livez": live,
     "/healthz": live,
     "/readyz": async (response) =>
-      (await inTime(ready)) ? sendText(response, 200, "ok\n") : sendText(response, 503, "not ready\n"),
+      (await inTime(ready)) ? sendText(response, 200, "ok\n") : sendText(response, 503, notReady(reason())),
     "/metrics": async (response) =>
       sendText(response, 200, await metrics.registry.metrics(), metrics.registry.contentType),
   };
@@ -56,6 +60,10 @@ export function showReadiness(
       this.set({ role }, (await inTime(ready)) ? 1 : 0);
     },
   });
+}
+
+function notReady(reason: string | undefined): string {
+  return reason === undefined ? "not ready\n" : `not ready: ${reason}\n`;
 }
 
 async function inTime(ready: () => Promise<boolean>): Promise<boolean> {
