@@ -78,6 +78,22 @@ describe.concurrent("the Secret of a platform", () => {
     expect(shop.rotations()).toBe(1);
   });
 
+  test("gets no second key for a request if somebody removes its marks", async ({ world, shop }) => {
+    await shop.begin();
+    await shop.declare({ keyRotation: { every: "720h" } }, { [ROTATE]: "leaked" });
+    await until("the request is handled", async () => (await shop.status()).lastRotationRequest === "leaked");
+    expect(only(world.api.platforms).rotation_request).toBe("leaked");
+    const { annotations, ...rest } = parse(await readFile(shop.path(), "utf8")).metadata;
+    const { [ROTATE]: request, "deputize.io/issued-at": issued, ...kept } = annotations;
+    expect([request, issued]).toEqual(["leaked", expect.any(String)]);
+    const secret = parse(await readFile(shop.path(), "utf8"));
+    await writeFile(shop.path(), stringify({ ...secret, metadata: { ...rest, annotations: kept } }));
+    await shop.declare({ keyRotation: { every: "720h" }, displayName: "New" }, { [ROTATE]: "leaked" });
+    await until("the change is sent", () => only(world.api.platforms).desired.name === "New");
+    await world.reaches("Platform", "shop", "Active");
+    expect(shop.rotations()).toBe(1);
+  });
+
   test("keeps a rotation request open if its key is older than the request", async ({ world, shop }) => {
     await shop.begin();
     const registered = only(world.api.platforms);
