@@ -1,5 +1,6 @@
-import { Resolver } from "node:dns/promises";
+import { lookup, Resolver } from "node:dns/promises";
 import { isIP } from "node:net";
+import { within } from "../clock.ts";
 import { createAddressPolicy, createResolve } from "../webhooks/callback_address.ts";
 import { type Check, check, type Finding, failed, ok, skipped } from "./check.ts";
 import { codesOf, networkFault, reach } from "./network_fault.ts";
@@ -24,8 +25,9 @@ export function networkChecks(options: NetworkOptions): Check[] {
 }
 
 const QUERY_MS = 3_000;
-/** Milliseconds for one answer from which every delivery becomes slow. */
-const SLOW_MS = 1_000;
+const LOOK_UP_MS = 6_000;
+/** Milliseconds from which a name server slows down every delivery and connection. */
+const SLOW_MS = 2_000;
 
 const URLS = ["DATABASE_URL", "VAULT_URL", "SMTP_URL", "OPERATOR_API_URL", "API_URL"] as const;
 
@@ -46,36 +48,55 @@ type Answer = { family: "A" | "AAAA"; ms: number; isAnswered: boolean; hasAddres
 
 async function judgeNames(names: readonly string[], servers: string[] | undefined): Promise<Finding> {
   if (names.length === 0) return skipped("no setting contains a host name");
-  const asked = await Promise.all(
-    names.map(async (name) => ({
-      name,
-      answers: await Promise.all([ask("A", name, servers), ask("AAAA", name, servers)]),
-    })),
-  );
-  for (const { name, answers } of asked) {
-    const silent = answers.filter(({ isAnswered }) => !isAnswered).map(({ family }) => family);
-    if (silent.length === 2) {
-      return failed(
-        `no name server answers for ${name}`,
-        "Check /etc/resolv.conf, the name server, and that NetworkPolicies allow port 53 (UDP and TCP).",
-      );
-    }
-    if (silent.length === 1) {
-      return failed(
-        `the name server never answers ${silent[0]} queries for ${name}`,
-        "Let the name server, or its forwarder, answer both A and AAAA queries. Each callback waits for both.",
-      );
-    }
-    const slow = answers.find(({ ms }) => ms > SLOW_MS);
-    if (slow !== undefined) {
-      return failed(
-        `the ${slow.family} answer for ${name} takes ${(slow.ms / 1000).toFixed(1)} s`,
-        "Use a faster name server, or a cache on the node.",
-      );
-    }
-  }
+  const asked = await Promise.all(names.map((name) => askAbout(name, servers)));
+  const fault = asked.map(faultOf).find((found) => found !== undefined);
+  if (fault !== undefined) return fault;
   const slowest = Math.max(...asked.flatMap(({ answers }) => answers.map(({ ms }) => ms)));
   return ok(`A and AAAA queries for ${asked.length} names are answered within ${Math.ceil(slowest)} ms`);
+}
+
+/** `lookUp` is how the roles find their servers: with the machine's search domains and hosts file. */
+type Asked = { name: string; answers: Answer[]; lookUp: { isFound: boolean; ms: number } };
+
+async function askAbout(name: string, servers: string[] | undefined): Promise<Asked> {
+  const [four, six, lookUp] = await Promise.all([
+    ask("A", name, servers),
+    ask("AAAA", name, servers),
+    servers === undefined ? timed(lookup(name, { all: true })) : { isFound: false, ms: 0 },
+  ]);
+  return { name, answers: [four, six], lookUp };
+}
+
+function faultOf({ name, answers, lookUp }: Asked): Finding | undefined {
+  const silent = answers.filter(({ isAnswered }) => !isAnswered).map(({ family }) => family);
+  // Only the search domains may complete a short name, so two failed queries alone mean nothing.
+  if (silent.length === 2 && !lookUp.isFound) {
+    return failed(`no name server answers for ${name}`, NO_SERVER);
+  }
+  if (silent.length === 1) {
+    return failed(
+      `the name server never answers ${silent[0]} queries for ${name}`,
+      "Let the name server, or its forwarder, answer both A and AAAA queries.",
+    );
+  }
+  const ms = silent.length === 2 ? lookUp.ms : Math.max(lookUp.ms, ...answers.map((answer) => answer.ms));
+  if (ms <= SLOW_MS) return undefined;
+  const action = "Use a faster name server, or a cache on the node.";
+  return failed(`finding the addresses of ${name} takes ${(ms / 1000).toFixed(1)} s`, action);
+}
+
+const NO_SERVER =
+  "Check /etc/resolv.conf, the name server, and that NetworkPolicies allow port 53 (UDP and TCP).";
+
+/** Waits a limited time, because the system's look-up cannot be canceled. */
+async function timed(work: Promise<unknown>): Promise<Asked["lookUp"]> {
+  const begun = performance.now();
+  const found = work.then(
+    () => true,
+    () => false,
+  );
+  const isFound = await within(LOOK_UP_MS, found, false);
+  return { isFound, ms: performance.now() - begun };
 }
 
 /** An answer without an address is an answer too. */

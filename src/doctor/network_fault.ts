@@ -86,6 +86,13 @@ function systemCode({ errno }: Error & { errno?: unknown }): string | undefined 
   return typeof errno === "number" && errno < 0 ? getSystemErrorName(errno) : undefined;
 }
 
+const CLOSED = new Set(["ECONNREFUSED", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "EADDRNOTAVAIL"]);
+
+/** Returns whether no connection could be opened, as behind a firewall or a NetworkPolicy. */
+export function isClosed(error: unknown): boolean {
+  return codesOf(error).some((code) => CLOSED.has(code));
+}
+
 /** Opens a TCP connection and closes it. Rejects with Node's error, or with `signal`'s reason. */
 export function reach(host: string, port: number, signal: AbortSignal): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();

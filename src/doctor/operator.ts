@@ -3,8 +3,8 @@ import { access, stat } from "node:fs/promises";
 import { z } from "zod";
 import { createTokenSource, createTransport } from "../operator/api_transport.ts";
 import { operatorCalls } from "../operator_calls.ts";
-import { type Check, check, type Finding, failed, ok } from "./check.ts";
-import { networkFault, reach, withoutSecrets } from "./network_fault.ts";
+import { type Check, check, type Finding, failed, ok, skipped } from "./check.ts";
+import { isClosed, networkFault, reach, withoutSecrets } from "./network_fault.ts";
 
 /** No cluster has this id, so a call with it changes nothing, whatever the token. */
 const NO_CLUSTER = "!";
@@ -37,6 +37,12 @@ export function operatorChecks(): Check[] {
         return ok(`${place} accepts connections`);
       } catch (error) {
         const fault = networkFault(error);
+        if (isClosed(error)) {
+          return skipped(
+            `${place}: ${fault?.what} (from here)`,
+            "The operator need not reach this URL, but applications must. Check it from their network.",
+          );
+        }
         return failed(`${place}: ${fault?.what ?? "no connection"}`, fault?.action ?? "Correct API_URL.");
       }
     }),
@@ -95,7 +101,6 @@ export function folderChecks(): Check[] {
 async function folderFault(path: string, isWritten: boolean): Promise<string | undefined> {
   const found = await stat(path).catch(() => undefined);
   if (found === undefined) return isWritten ? undefined : "does not exist";
-  if (!found.isDirectory()) return "is not a folder";
   const mode = constants.R_OK | constants.X_OK | (isWritten ? constants.W_OK : 0);
   return access(path, mode).then(
     () => undefined,

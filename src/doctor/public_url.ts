@@ -12,7 +12,7 @@ import {
 import { rootOf } from "../input/url.ts";
 import { createSecretBox } from "../secret_box.ts";
 import { type Check, check, type Finding, failed, NotChecked, ok, skipped } from "./check.ts";
-import { codesOf, networkFault, withoutSecrets } from "./network_fault.ts";
+import { isClosed, networkFault, withoutSecrets } from "./network_fault.ts";
 
 /** An address for documentation (RFC 5737). No real client has it. */
 const FORGED = "192.0.2.1";
@@ -116,8 +116,7 @@ function explain(error: unknown, baseUrl: string): Finding {
   const place = withoutSecrets(baseUrl);
   const fault = networkFault(error);
   const seen = `${place}: ${fault?.what ?? "no answer"}`;
-  const isClosed = codesOf(error).some((code) => CLOSED.has(code));
-  if (isClosed) {
+  if (isClosed(error)) {
     return skipped(
       `${seen} (from here)`,
       "If this network may not use the public URL, run `deputize doctor api` outside. Otherwise check the ingress.",
@@ -125,8 +124,6 @@ function explain(error: unknown, baseUrl: string): Finding {
   }
   return failed(seen, fault?.action ?? "Let BASE_URL lead to the API.");
 }
-
-const CLOSED = new Set(["ECONNREFUSED", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH", "EADDRNOTAVAIL"]);
 
 /** `forwarded_for` begins with the forged address, unless a proxy has replaced the header. */
 function judgeHeaders({ peer, is_trusted, forwarded_for, client }: SeenClient): Finding {

@@ -17,13 +17,15 @@ const PORTS = [5432, 8080, 8081, 8443, 9090];
 /** Allowed connections between the components of a release. All others must be refused. */
 const PRODUCTION_ARROWS = [
   "api -> keyvault 8443",
+  "doctor-api -> keyvault 8443",
+  "doctor-operator -> api 8081",
   "operator -> api 8081",
   "test -> api 8080",
   "test -> api 9090",
 ];
 const TRIAL_ARROWS = [
   ...PRODUCTION_ARROWS,
-  ...["api", "keyvault", "migrate", "worker"].map((component) => `${component} -> postgres 5432`),
+  ...["api", "doctor-api", "doctor-worker", "keyvault", "migrate", "worker"].map((component) => `${component} -> postgres 5432`),
 ];
 const inNamespace = (name: string): Peer => ({
   namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": name } },
@@ -36,7 +38,7 @@ const CASES: [string, Values, string[]][] = [
   [
     "a release without operator",
     VALUES["without operator"] ?? {},
-    PRODUCTION_ARROWS.filter((arrow) => !arrow.startsWith("operator")),
+    PRODUCTION_ARROWS.filter((arrow) => !/^(doctor-)?operator/.test(arrow)),
   ],
   ["a trial", VALUES.trial ?? {}, TRIAL_ARROWS],
 ];
@@ -50,6 +52,9 @@ const OUTSIDE: [string, Values, Record<string, string[]>][] = [
       api: ["10.0.0.1 443", "10.0.0.1 6443", "10.20.0.9 5432", "10.30.0.25 465"],
       operator: ["10.0.0.1 443", "10.0.0.1 6443"],
       worker: ["10.20.0.9 5432", "93.184.216.34 443"],
+      "doctor-api": ["10.0.0.1 443", "10.0.0.1 6443", "10.20.0.9 5432", "10.30.0.25 465"],
+      "doctor-operator": ["10.0.0.1 443", "10.0.0.1 6443"],
+      "doctor-worker": ["10.20.0.9 5432", "93.184.216.34 443"],
       migrate: ["10.20.0.9 5432"],
       keyvault: ["10.20.1.9 5432"],
       "keyvault-certificates": ["10.0.0.1 443", "10.0.0.1 6443"],

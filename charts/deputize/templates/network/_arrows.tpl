@@ -102,6 +102,37 @@
 {{- include "deputize.peerRule" (dict "direction" "from" "peers" .Values.network.peers.prometheus "ports" (list 9090)) }}
 {{- end -}}
 
+{{/* The egress rules of each role. The doctor of a role has the same. */}}
+{{- define "deputize.egress.api" -}}
+{{- $smtp := .Values.network.peers.smtp }}
+{{- include "deputize.dnsRule" . }}
+{{ include "deputize.databaseRule" . }}
+{{ include "deputize.arrow" (dict "root" . "direction" "to" "components" (list "keyvault") "ports" (list 8443)) }}
+{{- if .Values.smtp.existingSecret.name }}
+{{ include "deputize.peerRule" (dict "direction" "to" "peers" $smtp.to "ports" (list $smtp.port)) }}
+{{- end }}
+{{- if include "deputize.servesOperators" . }}
+{{ include "deputize.apiServerRule" . }}
+{{- end }}
+{{- end -}}
+
+{{- define "deputize.egress.operator" -}}
+{{- $tracing := .Values.network.peers.tracing }}
+{{- include "deputize.dnsRule" . }}
+{{ include "deputize.apiServerRule" . }}
+{{ include "deputize.arrow" (dict "root" . "direction" "to" "components" (list "api") "ports" (list 8081)) }}
+{{- if .Values.operator.otlpEndpoint }}
+{{ include "deputize.peerRule" (dict "direction" "to" "peers" $tracing.to "ports" (list $tracing.port)) }}
+{{- end }}
+{{- end -}}
+
+{{- define "deputize.egress.worker" -}}
+{{ include "deputize.dnsRule" . }}
+{{ include "deputize.databaseRule" . }}
+{{ include "deputize.kafkaRule" . }}
+{{ include "deputize.callbacksRule" . }}
+{{- end -}}
+
 {{/* The policy of migrate, for its hook and for a trial's Job. */}}
 {{- define "deputize.migrateArrows" -}}
 podSelector:
