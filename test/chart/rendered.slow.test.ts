@@ -253,7 +253,7 @@ describe.skipIf(missing !== undefined).each(TABLE)("the chart rendered with %s",
     );
     const isOperated = (values.operator as { enabled?: boolean } | undefined)?.enabled !== false;
     const others = [...names].filter((name) => !CERTIFICATES.includes(name ?? ""));
-    expect(others.sort()).toEqual(isOperated ? ["api", "operator"] : []);
+    expect(others.sort()).toEqual(isOperated ? ["api", "doctor-api", "doctor-operator", "operator"] : []);
   });
 });
 
