@@ -113,9 +113,12 @@ program
   .argument("[role...]", "api, worker, operator or migrate; default: the roles whose settings are set")
   .option("--egress <host:port>", "public server to connect to instead of example.com:443, or none")
   .option("--json", "print one JSON object")
-  .action(async (roles, options) => {
-    const { runDoctor } = await import("./doctor/doctor.ts");
-    process.exitCode = await runDoctor({ ...options, roles });
+  .action(async (roles, options, command: Command) => {
+    const { runDoctor, UsageError } = await import("./doctor/doctor.ts");
+    process.exitCode = await runDoctor({ ...options, roles }).catch((error: unknown) => {
+      if (error instanceof UsageError) command.error(`error: ${error.message}`);
+      throw error;
+    });
     // A connection that still hangs would keep the process alive.
     process.stdout.write("", () => process.exit());
   });

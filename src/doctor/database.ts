@@ -5,7 +5,7 @@ import { outageReason, sqlState } from "../db/errors.ts";
 import { readSchemaState } from "../db/migrate.ts";
 import { checkPoolers } from "../db/pooler/check_poolers.ts";
 import { strangeSchema } from "../db/schema_state.ts";
-import { API_CONNECTIONS, type DatabaseUrls, readDatabaseUrl } from "../input/database_url.ts";
+import { type DatabaseUrls, readDatabaseUrl } from "../input/database_url.ts";
 import { type Check, check, type Finding, failed, NotChecked, ok } from "./check.ts";
 import { networkFault } from "./network_fault.ts";
 
@@ -66,8 +66,10 @@ export function databaseChecks(): Check[] {
       throw new NotChecked("the database does not answer");
     }
   };
-  const about = (name: string, judge: (facts: Facts) => Finding) =>
-    check(name, ["DATABASE_URL"], async ({ DATABASE_URL }, { now }) => judge(await known(DATABASE_URL, now)));
+  const about = (name: string, judge: (facts: Facts, poolSize?: number) => Finding) =>
+    check(name, ["DATABASE_URL"], async ({ DATABASE_URL, DATABASE_POOL_SIZE }, { now }) =>
+      judge(await known(DATABASE_URL, now), DATABASE_POOL_SIZE),
+    );
 
   return [
     check("database", ["DATABASE_URL"], async ({ DATABASE_URL: url, DEVELOPMENT }, { now }) => {
@@ -242,13 +244,16 @@ function some(names: readonly string[]): string {
   return names.length > 3 ? `${names.slice(0, 3).join(", ")} and ${names.length - 3} more` : names.join(", ");
 }
 
-function judgeConnections({ server_limit, role_limit, database_limit, used }: Facts): Finding {
-  const limits = [server_limit, role_limit, database_limit].filter((limit) => limit >= 0);
-  const limit = Math.min(...limits);
+/** The most connections of a role whose pool has no setting: `deputize migrate`. */
+const FEW_CONNECTIONS = 4;
+
+function judgeConnections(facts: Facts, poolSize = FEW_CONNECTIONS): Finding {
+  const { server_limit, role_limit, database_limit, used } = facts;
+  const limit = Math.min(...[server_limit, role_limit, database_limit].filter((each) => each >= 0));
   const seen = `${limit} connections are allowed, ${used} are in use on the server`;
-  if (limit >= API_CONNECTIONS) return ok(seen);
+  if (limit >= poolSize) return ok(`${seen}, and one process holds up to ${poolSize}`);
   return failed(
-    `${seen}, and one API process may open ${API_CONNECTIONS}`,
+    `${seen}, and one process may hold ${poolSize}`,
     "Raise max_connections, or the limit of the user or the database, see docs/install.md.",
   );
 }

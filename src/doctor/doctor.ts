@@ -1,5 +1,4 @@
 import { type Clock, systemClock } from "../clock.ts";
-import { StartError } from "../config.ts";
 import { printable, printableJson } from "../events/command/report.ts";
 import { type Check, check, failed, ok, runChecks } from "./check.ts";
 import { apiClusterChecks, operatorClusterChecks } from "./cluster.ts";
@@ -17,9 +16,12 @@ import {
   readSettings,
   type Settings,
   settingFaults,
+  UsageError,
 } from "./settings.ts";
 import { tableJson, tableLines } from "./table.ts";
 import { vaultChecks } from "./vault.ts";
+
+export { UsageError };
 
 type Output = { write(text: string): unknown; isTTY?: boolean };
 
@@ -43,7 +45,8 @@ export type DoctorDeps = {
 
 /**
  * Runs all checks of the roles and prints one table, or one JSON object. Returns the exit status: 1 if a
- * check failed, and 0 otherwise. Throws `StartError` for unusable arguments, and if no role has settings.
+ * check failed, and 0 otherwise. Throws `UsageError` for unusable arguments, and `StartError` if no role has
+ * settings.
  */
 export async function runDoctor(
   { roles: named, json = false, egress }: DoctorOptions,
@@ -80,7 +83,7 @@ function egressOf(text: string | undefined, { DEVELOPMENT }: Settings): NetworkO
   if (chosen === "none") return undefined;
   const [, host, port] = HOST_AND_PORT.exec(chosen) ?? [];
   if (host !== undefined && Number(port) > 0 && Number(port) < 65_536) return { host, port: Number(port) };
-  throw new StartError("--egress must be <host>:<port>, or none");
+  throw new UsageError("--egress must be <host>:<port>, or none");
 }
 
 function checksOf(

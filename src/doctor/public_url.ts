@@ -49,7 +49,7 @@ export function publicUrlChecks(): Check[] {
     ),
     check("idle connections", ["KEEP_ALIVE_SECONDS"], async ({ KEEP_ALIVE_SECONDS: seconds }) =>
       skipped(
-        `the API keeps idle connections for ${seconds} s; how long a load balancer does, cannot be seen from here`,
+        `the API keeps idle connections for ${seconds} s; the load balancer's time cannot be seen from here`,
         `Keep the load balancer's idle time-out below ${seconds} s, or raise KEEP_ALIVE_SECONDS.`,
       ),
     ),

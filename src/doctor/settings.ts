@@ -37,6 +37,9 @@ export function processEnvironment(): Environment {
   return process.env;
 }
 
+/** An argument of the command line is unusable. */
+export class UsageError extends Error {}
+
 /** Settings that only one role has. One of them suffices to recognize the role. */
 const SIGNS: Record<DoctorRole, readonly string[]> = {
   api: ["BASE_URL", "VAULT_URL", "VAULT_CERT_FILE", "SMTP_URL", "SMTP_URL_FILE"],
@@ -47,14 +50,14 @@ const SIGNS: Record<DoctorRole, readonly string[]> = {
 
 /**
  * Returns the roles whose settings are in the environment, or the `named` roles. Without a setting that only
- * one role has, a sealing key belongs to a worker, and a database alone to `migrate`. Throws `StartError` for
- * an unknown role, and if there is no role.
+ * one role has, a sealing key belongs to a worker, and a database alone to `migrate`. Throws `UsageError` for
+ * an unknown role, and `StartError` if no role has settings.
  */
 export function chooseRoles(named: readonly string[], environment: Environment): DoctorRole[] {
   const isSet = (name: string) => (environment[name] ?? "") !== "";
   const unknown = named.find((name) => !doctorRoles.some((role) => role === name));
   if (unknown !== undefined) {
-    throw new StartError(`${JSON.stringify(unknown)} is not a role: name ${doctorRoles.join(", ")}, or none`);
+    throw new UsageError(`${JSON.stringify(unknown)} is not a role: name ${doctorRoles.join(", ")}, or none`);
   }
   if (named.length > 0) return doctorRoles.filter((role) => named.includes(role));
   const signed = doctorRoles.filter((role) => SIGNS[role].some(isSet));
