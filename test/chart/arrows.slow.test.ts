@@ -25,7 +25,9 @@ const PRODUCTION_ARROWS = [
 ];
 const TRIAL_ARROWS = [
   ...PRODUCTION_ARROWS,
-  ...["api", "doctor-api", "doctor-worker", "keyvault", "migrate", "worker"].map((component) => `${component} -> postgres 5432`),
+  ...["api", "doctor-api", "doctor-worker", "keyvault", "migrate", "worker"].map(
+    (component) => `${component} -> postgres 5432`,
+  ),
 ];
 const inNamespace = (name: string): Peer => ({
   namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": name } },
