@@ -245,7 +245,7 @@ export class Connection extends pg.Client {
     if (refusal !== undefined) throw new ReadOnlyServer(refusal);
     this.#isSpent = false;
     this.#leadsToPooler = !is_server;
-    if (!is_server && !keepsSession) sendThroughPooler(this, parameters);
+    if (!is_server && !keepsSession) await sendThroughPooler(this, parameters);
   }
 
   #refusal(): string | undefined {

@@ -6,7 +6,11 @@ import { migrate } from "../../src/db/migrate.ts";
 import { checkPoolers } from "../../src/db/pooler/check_poolers.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 import { runPart } from "../support/run_parts.ts";
-import { type PgBouncer, startPgBouncer } from "../support/surroundings/pgbouncer.ts";
+import {
+  keepsPreparedStatements,
+  type PgBouncer,
+  startPgBouncer,
+} from "../support/surroundings/pgbouncer.ts";
 
 const LOSES_SESSIONS = /loses LISTEN and session locks: set DATABASE_DIRECT_URL/;
 const LIMITS = { lockMs: 1_001, statementMs: 60_002, idleTransactionMs: 1_003 };
@@ -132,6 +136,28 @@ describe.each(["session", "transaction", "ignoring", "roundRobin"] as const)("a 
       [SHOWN],
     ]);
     await Promise.all([db.destroy(), pool.end()]);
+  });
+
+  test("prepares a statement with a name only if the pooler keeps it, whatever server connection runs it", async () => {
+    const clients = await Promise.all(
+      [0, 1, 2].map(async () => {
+        const client = openConnection(settings(kind));
+        await client.connect();
+        return client;
+      }),
+    );
+    const text = `select $1::int as n, (select count(*) > 0 from pg_prepared_statements
+      where statement like '%this text%') as is_prepared`;
+    const keeps = (await keepsPreparedStatements()) && kind !== "session";
+    for (let n = 0; n < 12; n += 1) {
+      const client = clients[n % clients.length] as Connection;
+      await expect(client.query({ name: "named", text, values: ["no number"] })).rejects.toMatchObject({
+        code: "22P02",
+      });
+      const { rows } = await client.query({ name: "named", text, values: [n] });
+      expect(rows).toEqual([{ n, is_prepared: keeps }]);
+    }
+    await Promise.all(clients.map((client) => client.end()));
   });
 
   test("does not block the connection after a statement that fails", async () => {

@@ -1,4 +1,5 @@
 import pg from "pg";
+import { sqlState } from "../errors.ts";
 
 /** The part of the driver's query that this file relies on. */
 type DriverQuery = {
@@ -22,6 +23,7 @@ type DriverConnection = {
 
 const DriverQuery = pg.Query as unknown as new (...how: unknown[]) => DriverQuery;
 
+const DUPLICATE_STATEMENT = "42P05";
 const BEGIN = /^\s*(?:begin|start\s+transaction)\b/i;
 const BEGIN_ONLY = /^\s*(?:begin|start\s+transaction)[\s;]*$/i;
 const END = /^\s*(?:commit|end|rollback|abort)\b/i;
@@ -52,14 +54,18 @@ const SESSION_ONLY = new Set(["idle_session_timeout", "default_transaction_defer
  * Gives each transaction of a connection its parameters, because a pooler may give each transaction to
  * another server connection.
  */
-export function sendThroughPooler(client: pg.Client, parameters: Record<string, string>): void {
+export async function sendThroughPooler(
+  client: pg.Client,
+  parameters: Record<string, string>,
+): Promise<void> {
+  const keepsNames = await keepsStatements(client);
   const setup = transactionSetup(parameters);
   const isIdle = () => client.getTransactionStatus() === "I";
   const submit = client.query.bind(client) as (query: unknown) => void;
   const query = (...how: unknown[]): unknown => {
     const [first] = how;
     if (typeof first === "object" && first !== null && "submit" in first) return submit(first);
-    const pooled = new PooledQuery(setup, isIdle, how);
+    const pooled = new PooledQuery({ setup, isIdle, keepsNames }, how);
     if (pooled.callback !== undefined) return submit(pooled);
     return new Promise((resolve, reject) => {
       pooled.callback = (error, result) => (error ? reject(error) : resolve(result));
@@ -68,6 +74,26 @@ export function sendThroughPooler(client: pg.Client, parameters: Record<string, 
   };
   Object.assign(client, { query });
 }
+
+const PROBE = "deputize_probe";
+
+/**
+ * Returns whether the pooler prepares a statement again on each server connection that needs it, as PgBouncer
+ * does since 1.21. Such a pooler gives statements names of its own. Otherwise a statement must be planned for
+ * each use, because the next transaction may use a server connection without it.
+ */
+async function keepsStatements(client: pg.Client): Promise<boolean> {
+  const text = `select not exists (select from pg_prepared_statements where name = '${PROBE}') as renamed`;
+  try {
+    const { rows } = await client.query<{ renamed: boolean }>({ name: PROBE, text });
+    return rows[0]?.renamed === true;
+  } catch (error) {
+    if (sqlState(error) === DUPLICATE_STATEMENT) return false;
+    throw error;
+  }
+}
+
+type Pooled = { setup: TransactionSetup; isIdle: () => boolean; keepsNames: boolean };
 
 /**
  * A query through a pooler that may use another server connection for each transaction. Gives each
@@ -79,17 +105,19 @@ export function sendThroughPooler(client: pg.Client, parameters: Record<string, 
 class PooledQuery extends DriverQuery {
   readonly #setup: TransactionSetup;
   readonly #isIdle: () => boolean;
+  readonly #name: string | undefined;
   /** Numbers of commands before and after those of the caller. The caller does not see their results. */
   #before = 0;
   #after = Number.POSITIVE_INFINITY;
   #sendsSetup = false;
 
-  constructor(setup: TransactionSetup, isIdle: () => boolean, how: unknown[]) {
+  constructor({ setup, isIdle, keepsNames }: Pooled, how: unknown[]) {
     super(...how);
     this.#setup = setup;
     this.#isIdle = isIdle;
-    // The next transaction may use a server connection that does not have the prepared statement.
-    this.name = undefined;
+    this.#name = keepsNames ? this.name : undefined;
+    // The driver reads the name when the server has parsed a statement. The first ones are not the caller's.
+    Object.defineProperty(this, "name", { get: () => (this.#before > 0 ? undefined : this.#name) });
   }
 
   override submit(connection: DriverConnection): Error | null {
@@ -115,16 +143,14 @@ class PooledQuery extends DriverQuery {
   }
 
   override prepare(connection: DriverConnection): void {
-    if (this.#sendsSetup) {
-      const statements = [this.#setup.isolation, this.#setup.config];
-      for (const text of statements) {
-        connection.parse({ text });
-        connection.bind({});
-        connection.execute({});
-      }
-      this.#before = statements.length;
+    const statements = this.#sendsSetup ? [this.#setup.isolation, this.#setup.config] : [];
+    for (const text of statements) {
+      connection.parse({ text });
+      connection.bind({});
+      connection.execute({});
     }
     super.prepare(connection);
+    this.#before = statements.length;
   }
 
   override handleCommandComplete(message: unknown, connection: DriverConnection): void {

@@ -1,6 +1,8 @@
+import { execFile } from "node:child_process";
 import { chown, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import pg from "pg";
 import { serverUser } from "../../../src/dev/postgres/user.ts";
 import { runningChild, spawnLogged } from "../../../src/dev/process/part.ts";
@@ -30,12 +32,23 @@ export type PgBouncerOptions = {
 const IGNORED =
   "extra_float_digits,options,statement_timeout,lock_timeout,idle_in_transaction_session_timeout";
 
+/** `PGBOUNCER` names a program of another version. */
+const PROGRAM = process.env.PGBOUNCER ?? "/usr/sbin/pgbouncer";
+
+/** Returns whether this version keeps prepared statements in transaction mode. */
+export async function keepsPreparedStatements(): Promise<boolean> {
+  const program = await debianProgram(PROGRAM, "pgbouncer");
+  const { stdout } = await promisify(execFile)(program ?? "", ["--version"]);
+  const [, major, minor] = /(\d+)\.(\d+)/.exec(stdout) ?? [];
+  return Number(major) > 1 || Number(minor) >= 21;
+}
+
 /** Starts a pooler in front of a server. It accepts all roles of the server, with their passwords. */
 export async function startPgBouncer(
   superuserUrl: string,
   { mode, ignoresParameters = false, settings }: PgBouncerOptions,
 ): Promise<PgBouncer> {
-  const program = await debianProgram("/usr/sbin/pgbouncer", "pgbouncer");
+  const program = await debianProgram(PROGRAM, "pgbouncer");
   if (program === undefined) throw new Error("Install the Debian package pgbouncer");
   const [server, port, user] = [new URL(superuserUrl), await freePort(), await serverUser()];
   const folder = await mkdtemp(join(tmpdir(), "deputize-pgbouncer-"));
@@ -49,6 +62,7 @@ export async function startPgBouncer(
     auth_query: "select usename, passwd from pg_shadow where usename = $1",
     pool_mode: mode,
     max_client_conn: "2000",
+    ...((await keepsPreparedStatements()) && { max_prepared_statements: "100" }),
     server_login_retry: "1",
     log_connections: "0",
     log_disconnections: "0",
