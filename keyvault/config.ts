@@ -14,7 +14,7 @@ export const settingSchema = z.object({
   KEYVAULT_DATA_DIR: type.folder,
   KEYVAULT_DATABASE_URL: type.databaseUrl,
   KEYVAULT_MIGRATION_DATABASE_URL: type.databaseUrl.optional(),
-  KEYVAULT_DATABASE_POOL_SIZE: type.wholeNumber(4, 100).default(6),
+  KEYVAULT_DATABASE_POOL_SIZE: type.wholeNumber(4, 100).default(7),
   KEYVAULT_PKCS11_MODULE: type.library.optional(),
   KEYVAULT_PKCS11_PARAMETERS: type.line.optional(),
   KEYVAULT_TOKEN_LABEL: type.label.default("deputize"),

@@ -6,6 +6,7 @@ import { LedgerMismatch } from "./audit/writer_connection.ts";
 import type { Clock } from "./clock.ts";
 import type { Config, SigningRates } from "./config.ts";
 import { available, type Database, openDatabase } from "./db/database.ts";
+import { watchPrimary } from "./db/primary.ts";
 import { UserError, VaultError } from "./errors.ts";
 import { syncFolder } from "./files.ts";
 import { VAULT_TENANT } from "./keys/change.ts";
@@ -50,8 +51,8 @@ export type Vault = {
 /** Dependencies of {@link openVault}. */
 export type VaultParts = { config: Config; clock: Clock; log: Logger; token: Token };
 
-/** One connection writes the audit, and one reads the state that the vault reports. */
-const OTHER_CONNECTIONS = 2;
+/** Connections that write the audit, read the state that the vault reports, and watch the primary. */
+const OTHER_CONNECTIONS = 3;
 
 /** Whether a vault without a service key creates it (`keyvault init`) or does not open (`keyvault serve`). */
 export type ServiceKeyRule = "create" | "require";
@@ -70,7 +71,12 @@ export async function openVault(
     for (const closer of closers.splice(0).reverse()) await closer();
   };
   try {
-    const database = openDatabase(config.databaseUrl, log, config.databasePoolSize - OTHER_CONNECTIONS);
+    const { databaseUrl, databasePoolSize } = config;
+    const primary = watchPrimary(databaseUrl, log);
+    closers.push(() => primary.stop());
+    const { opened: registered } = primary;
+    const size = databasePoolSize - OTHER_CONNECTIONS;
+    const database = openDatabase(databaseUrl, log, size, undefined, registered);
     closers.push(() => database.destroy());
     const dataKeys = createDataKeys(token);
     closers.push(() => dataKeys.clear());
@@ -85,7 +91,7 @@ export async function openVault(
     });
     const snapshots = createSnapshots({ database, token, register });
     const reopened = (): void => store.changed();
-    const chain = { databaseUrl: config.databaseUrl, token, clock, log, register, reopened };
+    const chain = { databaseUrl, opened: registered, token, clock, log, register, reopened };
     const { journal, savedAt } = await openChain(chain, snapshots);
     closers.push(() => journal.close());
     const keeping = keepSnapshots({ snapshots, register, log }, savedAt);

@@ -1,5 +1,7 @@
 import type pg from "pg";
 import type { Clock } from "../clock.ts";
+import type { Opened } from "../db/connection.ts";
+import { SMALLEST_CHANGE } from "../db/primary.ts";
 import type { AuditRow } from "../db/rows.ts";
 import { type Refusal, VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -75,6 +77,8 @@ type PendingChange = {
  */
 export type JournalParts = {
   databaseUrl: string;
+  /** Registers each connection of the journal. */
+  opened?: Opened;
   token: Token;
   clock: Clock;
   log: Logger;
@@ -91,6 +95,7 @@ export type JournalParts = {
  */
 export async function openJournal({
   databaseUrl,
+  opened: registerConnection,
   token,
   clock,
   log,
@@ -105,7 +110,8 @@ export async function openJournal({
   let running: Promise<void> = Promise.resolve();
 
   async function connect(): Promise<Ledger> {
-    const opened = await openLedger(databaseUrl, (client) => catchUp(client, token, register, taken));
+    const prepare = (client: pg.Client) => catchUp(client, token, register, taken);
+    const opened = await openLedger(databaseUrl, prepare, registerConnection);
     opened.client.once("end", () => lose(opened));
     ledger = opened;
     reopened();
@@ -237,7 +243,7 @@ export async function openJournal({
         begin();
       }),
     head: () => register.head(),
-    probe: () => journal.change(async (client) => ({ value: void (await client.query("select 1")) })),
+    probe: () => journal.change(async (client) => ({ value: void (await client.query(SMALLEST_CHANGE)) })),
     async close() {
       await running;
       await noting.stop();

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
+import type { Opened } from "../db/connection.ts";
 import { createClient } from "../db/database.ts";
 import { connectWithoutPooler } from "../db/poolers.ts";
 import type { AuditRow } from "../db/rows.ts";
@@ -40,8 +41,9 @@ const CLOSE_DEADLINE_MS = 1_000;
 export async function openLedger(
   url: string,
   prepare: (client: pg.Client) => Promise<void>,
+  opened?: Opened,
 ): Promise<Ledger> {
-  const client = createClient(url);
+  const client = createClient(url, { opened });
   client.on("error", () => {});
   try {
     await connectWithoutPooler(client);

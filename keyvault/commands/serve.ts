@@ -60,7 +60,7 @@ const SETTINGS: readonly (readonly [name: string, text: string])[] = [
     "the same database for the role that owns the tables, for init, migrate and backup restore; default: the URL above",
   ],
   ["…_URL_FILE", "a file that contains one of these URLs"],
-  ["KEYVAULT_DATABASE_POOL_SIZE", "the most connections to the database, 4 to 100; default: 6"],
+  ["KEYVAULT_DATABASE_POOL_SIZE", "the most connections to the database, 4 to 100; default: 7"],
   [
     "KEYVAULT_PKCS11_MODULE",
     "the PKCS#11 library; default: SoftHSM's library, at the path of Linux distributions",

@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import pg from "pg";
 
 /**
@@ -38,7 +39,7 @@ export class Connection extends pg.Client {
   #isReadOnly = false;
   #isSpent = false;
 
-  constructor(config: pg.ClientConfig = {}) {
+  constructor(config: pg.ClientConfig & { opened?: Opened } = {}) {
     super(config);
     // The caller's next query reports a lost connection. Without a listener, the loss would end the process.
     this.on("error", () => {});
@@ -51,6 +52,12 @@ export class Connection extends pg.Client {
     this.connection.on("errorMessage", ({ code }: { code?: string }) => {
       if (ENDING.test(code ?? "")) this.#isSpent = true;
     });
+    config.opened?.(this);
+  }
+
+  /** Closes the connection immediately. A running query fails. */
+  abandon(): void {
+    (this.connection.stream as Socket).destroy(new Error("Connection terminated: the primary has changed"));
   }
 
   override async connect(): Promise<pg.Client> {
@@ -69,5 +76,8 @@ export class Connection extends pg.Client {
     return this;
   }
 }
+
+/** Receives each connection before it connects. */
+export type Opened = (connection: Connection) => void;
 
 type Reported = { parameterName: string; parameterValue: string };

@@ -2,7 +2,7 @@ import knex, { type Knex } from "knex";
 import pg from "pg";
 import { VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { Connection, OPTIONS } from "./connection.ts";
+import { Connection, OPTIONS, type Opened } from "./connection.ts";
 
 /** Runs ordinary queries. The row types are in `rows.ts`. */
 export type Database = Knex;
@@ -56,6 +56,7 @@ export function openDatabase(
   log: Logger,
   max = 4,
   timeoutMs: number = QUERY_TIMEOUT_MS,
+  opened?: Opened,
 ): Database {
   const logText = (text: unknown): void => log.warn({ event: "database_trouble", text: String(text) });
   const database = knex({
@@ -66,6 +67,7 @@ export function openDatabase(
       application_name: "keyvault",
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       query_timeout: timeoutMs,
+      opened,
       options: OPTIONS,
       keepAlive: true,
       types,
@@ -77,15 +79,19 @@ export function openDatabase(
   return database;
 }
 
+type ClientSettings = { name?: string; connectMs?: number; queryMs?: number; opened?: Opened | undefined };
+
 /**
  * Returns a client that has not connected yet. Its queries fail after 5 s. Listen for `error`, and close it.
  */
-export function createClient(url: string): pg.Client {
+export function createClient(url: string, settings: ClientSettings = {}): Connection {
+  const { name = "keyvault-audit", connectMs = CONNECT_TIMEOUT_MS, queryMs = QUERY_TIMEOUT_MS } = settings;
   return new Connection({
     connectionString: url,
-    application_name: "keyvault-audit",
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    query_timeout: QUERY_TIMEOUT_MS,
+    application_name: name,
+    connectionTimeoutMillis: connectMs,
+    query_timeout: queryMs,
+    ...(settings.opened && { opened: settings.opened }),
     options: OPTIONS,
     keepAlive: true,
     types,

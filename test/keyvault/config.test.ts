@@ -103,7 +103,7 @@ test("loadConfig uses the documented default for every missing setting", () => {
   expect(loadConfig({ ...good, KEYVAULT_PKCS11_MODULE: MODULE })).toEqual({
     dataDir: "/var/lib/keyvault",
     databaseUrl: good.KEYVAULT_DATABASE_URL,
-    databasePoolSize: 6,
+    databasePoolSize: 7,
     migrationDatabaseUrl: good.KEYVAULT_DATABASE_URL,
     token: {
       module: MODULE,

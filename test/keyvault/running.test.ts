@@ -106,7 +106,9 @@ test("the running vault uses only its own database role", async () => {
   await vault.makeAgent("acc-1");
   expect((await vault.get("/v1/status")).status).toBe(200);
   const role = new URL(home.config.databaseUrl).username;
-  expect(await sessions()).toEqual(["keyvault", "keyvault-audit"].map((name) => ({ role, name })));
+  expect(await sessions()).toEqual(
+    ["keyvault", "keyvault-audit", "keyvault-primary"].map((name) => ({ role, name })),
+  );
 });
 
 test("the running vault listens for calls and for probes at the configured addresses only", async () => {
