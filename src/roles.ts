@@ -142,10 +142,11 @@ export async function runMigrate(): Promise<number> {
  * Compares the ledger with balances and history. Prints one JSON line for each difference, and one with the
  * totals. Returns the exit status: 0 without differences, 1 with differences, 3 if the comparison failed.
  */
-export async function runReconcile(): Promise<number> {
-  const url = directUrlOf(readDatabaseConfig());
-  const [{ openDatabase }, { reconcileLedger }] = await Promise.all([
+export async function runReconcile(environment?: Record<string, string>): Promise<number> {
+  const url = directUrlOf(readDatabaseConfig(environment));
+  const [{ openDatabase }, { throwRefusal }, { reconcileLedger }] = await Promise.all([
     import("./db/database.ts"),
+    import("./db/refusals.ts"),
     import("./accounts/ledger/reconcile.ts"),
   ]);
   const database = openDatabase({ url, name: "deputize-reconcile", max: 1, onError: () => {} });
@@ -155,6 +156,7 @@ export async function runReconcile(): Promise<number> {
     process.stdout.write(`${JSON.stringify({ ...seen, differences: differences.length })}\n`);
     return differences.length === 0 ? 0 : 1;
   } catch (error) {
+    throwRefusal(error);
     createLog("info", "reconcile").error({ err: error }, "the ledger could not be read");
     return exitStatus.unavailable;
   } finally {

@@ -35,6 +35,15 @@ export function createRefusalCheck(): (error: unknown) => void {
   };
 }
 
+/**
+ * Throws `StartError` for an error with which the server refuses a command: its login, database or schema.
+ * Throws a `StartError` again. A command may be repeated, so it does not wait for a standby.
+ */
+export function throwRefusal(error: unknown): void {
+  if (error instanceof StartError) throw error;
+  if (sqlState(error) !== undefined) createRefusalCheck()(error);
+}
+
 function instructionFor(error: unknown): string | undefined {
   const state = sqlState(error) ?? "";
   const instruction = INSTRUCTIONS[state] ?? INSTRUCTIONS[state.slice(0, 2)];

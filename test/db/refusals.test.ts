@@ -1,12 +1,18 @@
 import { createServer } from "node:net";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
+import { createCreditsCommands } from "../../src/accounts/ledger/credits_command.ts";
+import { systemClock } from "../../src/clock.ts";
 import { StartError } from "../../src/config.ts";
 import { ReadOnlyServer } from "../../src/db/connection.ts";
 import { isAway } from "../../src/db/errors.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { createRefusalCheck } from "../../src/db/refusals.ts";
 import { waitForSchema } from "../../src/db/wait_for_schema.ts";
+import { createEventsCommands } from "../../src/events/command/events_command.ts";
+import { createHistoryCommands } from "../../src/history/archive/history_command.ts";
+import { readers } from "../../src/installation/readers.ts";
+import { runReconcile } from "../../src/roles.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 
 let database: TestDatabase;
@@ -34,6 +40,21 @@ function changed(change: (url: URL) => void): string {
   change(url);
   return url.href;
 }
+
+describe("a command stops with one sentence for a wrong password", () => {
+  const url = () => changed((text) => (text.password = "wrong"));
+  const parts = () => ({ url: url(), clock: systemClock, out: process.stdout, err: process.stderr });
+  test.each([
+    ["credits", () => createCreditsCommands(parts()).show({ account: "a@b.example" })],
+    ["events", () => createEventsCommands({ ...parts(), kafka: undefined, readers }).status({})],
+    ["history", () => createHistoryCommands({ ...parts(), url }).archive({ month: "2026-01", to: "/tmp" })],
+    ["reconcile", () => runReconcile({ DATABASE_URL: url() })],
+  ])("%s", async (_, command) => {
+    const refused = command();
+    await expect(refused).rejects.toThrow(StartError);
+    await expect(refused).rejects.toThrow("password authentication failed");
+  });
+});
 
 describe.each(starts)("%s stops with one sentence, and does not wait", (_, start) => {
   test.each([

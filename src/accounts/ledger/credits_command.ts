@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import { StartError } from "../../config.ts";
 import { followDatabase } from "../../db/clock/service_clock.ts";
 import { type Database, openDatabase } from "../../db/database.ts";
+import { throwRefusal } from "../../db/refusals.ts";
 import { ApiError } from "../../errors.ts";
 import { isUuid, newId } from "../../ids.ts";
 import { exitStatus } from "../../input/exit_status.ts";
@@ -175,7 +175,7 @@ async function run(
     out.write(asJson ? `${JSON.stringify(json)}\n` : `${lines.join("\n")}\n`);
     return 0;
   } catch (error) {
-    if (error instanceof StartError) throw error;
+    throwRefusal(error);
     const refused = isCreditsError(error);
     const complaint = refused ? error.message : `the database could not be used (${reasonOf(error)})${hint}`;
     err.write(`deputize credits: ${complaint}\n`);

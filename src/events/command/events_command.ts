@@ -1,8 +1,8 @@
 import type { Clock } from "../../clock.ts";
-import { StartError } from "../../config.ts";
 import { followDatabase } from "../../db/clock/service_clock.ts";
 import { type Database, openDatabase } from "../../db/database.ts";
 import { requireSessions } from "../../db/pooler/check_poolers.ts";
+import { throwRefusal } from "../../db/refusals.ts";
 import { ApiError } from "../../errors.ts";
 import type { KafkaSettings } from "../../input/event_settings.ts";
 import { exitStatus } from "../../input/exit_status.ts";
@@ -68,7 +68,7 @@ async function run(
     out.write(asJson ? `${printableJson(json)}\n` : `${lines.join("\n")}\n`);
     return status;
   } catch (error) {
-    if (error instanceof StartError) throw error;
+    throwRefusal(error);
     const refused = error instanceof EventsError || error instanceof ApiError;
     const said = refused || error instanceof UnfinishedError;
     const complaint = said ? error.message : `the database could not be used (${reasonOf(error)})`;

@@ -1,9 +1,9 @@
 import { addSeconds, type Clock } from "../../clock.ts";
-import { StartError } from "../../config.ts";
 import { followDatabase } from "../../db/clock/service_clock.ts";
 import { type Database, openDatabase } from "../../db/database.ts";
 import { outageReason } from "../../db/errors.ts";
 import { type Month, parseMonth } from "../../db/months.ts";
+import { throwRefusal } from "../../db/refusals.ts";
 import { exitStatus } from "../../input/exit_status.ts";
 import { type CheckedArchive, checkArchive } from "./check_archive.ts";
 import { HistoryError } from "./form.ts";
@@ -102,7 +102,7 @@ async function run(
     out.write(asJson ? `${JSON.stringify(jsonOf(report))}\n` : `${linesOf(report).join("\n")}\n`);
     return 0;
   } catch (error) {
-    if (error instanceof StartError) throw error;
+    throwRefusal(error);
     const refused = error instanceof HistoryError;
     err.write(`deputize history: ${refused ? error.message : unusable(error)}\n`);
     return refused ? exitStatus.failed : exitStatus.unavailable;

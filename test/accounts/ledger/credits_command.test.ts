@@ -186,7 +186,7 @@ describe("deputize credits", () => {
 
   test("exits with 2 if there is no database, and names the reference with which to repeat the grant", async () => {
     const nowhere = new URL(home.url);
-    nowhere.pathname = "/none";
+    nowhere.port = "1";
     const away = await grant({ account: randomUUID() }, nowhere.href);
     expect([away.status, away.out]).toEqual([3, ""]);
     expect(away.err).toMatch(

@@ -255,7 +255,7 @@ describe("deputize reconcile", () => {
         '{"accounts":1,"postings":1,"differences":1}\n',
     });
     const nowhere = new URL(fresh.url);
-    nowhere.pathname = "/none";
+    nowhere.port = "1";
     expect((await run(nowhere.href)).status).toBe(3);
   }, 60_000);
 });

@@ -138,7 +138,7 @@ test("a missing dead letter and an unavailable database are reported in one line
   expect([odd.status, odd.err]).toEqual([1, `deputize events: "x" is not an event's id\n`]);
   expect((await call(home, (commands) => commands.listLetters({}))).out).toBe("No dead letters\n");
   const nowhere = new URL(home.url);
-  nowhere.pathname = "/none";
+  nowhere.port = "1";
   const away = await call({ url: nowhere.href }, (commands) => commands.listLetters({}));
   expect([away.status, away.out]).toEqual([3, ""]);
   expect(away.err).toMatch(/^deputize events: the database could not be used \(.*\)\n$/);

@@ -6,7 +6,7 @@ export const HOSTILE_SETTINGS = {
   IntervalStyle: "sql_standard",
   TimeZone: "Asia/Kolkata",
   default_transaction_isolation: "serializable",
-  search_path: "installation",
+  search_path: "installation, public",
 };
 
 /**
