@@ -131,16 +131,6 @@ describe.skipIf(COMPILER === undefined)("the vault", () => {
     expect(hsm.tries()).toBe("rr");
   });
 
-  test("logs in less and less often to a token that opens and then fails each call", async () => {
-    await open();
-    hsm.fail("C_Sign", SESSION_INVALID);
-    const ends = Date.now() + 15_000;
-    while (Date.now() < ends) await until("a failure", async () => !(await answers()));
-    expect(hsm.tries().length).toBeLessThan(10);
-    hsm.fail("C_Sign");
-    await until("an answer", answers);
-  });
-
   test("reports the flags that the token sets while the vault runs", async () => {
     await open();
     expect(token!.pinFlags()).toEqual([]);

@@ -91,6 +91,29 @@ test("the token's process starts again after 50 ms, then after twice the former 
   expect(pauses.slice(0, 9)).toEqual([50, 100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000]);
 });
 
+test("the pauses grow although the token opens each time, so that a failing token gets few logins", async () => {
+  token = await openToken(await settings(), log);
+  const { setTimeout: sleep } = timers;
+  const pauses: unknown[] = [];
+  const sleeping = vi.spyOn(timers, "setTimeout").mockImplementation((ms, value, options) => {
+    if (options?.signal !== undefined) pauses.push(ms);
+    return sleep(ms, value, options);
+  });
+  syncBuiltinESMExports();
+  try {
+    for (let kills = 0; kills < 3; kills += 1) {
+      const former = token.pid()!;
+      process.kill(former, "SIGKILL");
+      const isOpenAgain = () => ![undefined, former].includes(token?.pid());
+      await until("another process", isOpenAgain);
+    }
+  } finally {
+    sleeping.mockRestore();
+    syncBuiltinESMExports();
+  }
+  expect(pauses).toEqual([50, 100, 200]);
+});
+
 function isOffered(): boolean {
   try {
     return token!.offer().length > 0;
