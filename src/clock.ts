@@ -30,6 +30,17 @@ export function unixSeconds(time: Date): number {
   return Math.floor(time.getTime() / 1000);
 }
 
+/** Seconds by which clocks may differ without a refusal. */
+export const CLOCK_TOLERANCE_SECONDS = 2;
+
+/**
+ * Returns the Unix seconds for a statement that this service signs now. They are dated back, so that the
+ * statement is already valid for a verifier whose clock is behind.
+ */
+export function signingSeconds(now: Date): number {
+  return unixSeconds(now) - CLOCK_TOLERANCE_SECONDS;
+}
+
 /** Returns the time `seconds` after `time`, or before it if `seconds` is negative. */
 export function addSeconds(time: Date, seconds: number): Date {
   return new Date(time.getTime() + seconds * 1000);

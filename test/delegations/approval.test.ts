@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { addSeconds, unixSeconds } from "../../src/clock.ts";
+import { addSeconds, signingSeconds, unixSeconds } from "../../src/clock.ts";
 import { decodeDelegationCert, delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
 import { NO_EXPIRY_SENTINEL } from "../../src/protocol/encoding/constants.ts";
 import { keyId, verifyHybrid } from "../../src/protocol/keys/hybrid.ts";
@@ -25,7 +25,7 @@ describe("approving a request", () => {
       approved_scope: ["data:read"],
       cert_id: expect.stringMatching(/^cert-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
       expires_at: null,
-      issued_at: new Date(unixSeconds(api.clock.now()) * 1000).toISOString(),
+      issued_at: new Date(signingSeconds(api.clock.now()) * 1000).toISOString(),
       status: "approved",
     });
   });
@@ -42,7 +42,7 @@ describe("approving a request", () => {
       subject_id: agentId,
       scope: ["payments:send", "data:read"],
       constraints,
-      issued_at: unixSeconds(api.clock.now()),
+      issued_at: signingSeconds(api.clock.now()),
       expires_at: NO_EXPIRY_SENTINEL,
     });
     expect(keyId(certificate.issuer_pub_key)).toBe(person.humanId);

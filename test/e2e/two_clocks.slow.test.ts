@@ -141,7 +141,7 @@ describe.each(both(3 * HOUR, 40 * DAY))("an API and a worker whose clock is wron
     const right = shop.on[0] as Visitor;
     const proof = await present(right);
     expect(await verify(right, proof)).toMatch(/^allow /);
-    const keyed = { "idempotency-key": `kept ${seconds}` };
+    const keyed = { "idempotency-key": `kept_${seconds}` };
     const asked = { connection_id: shop.connectionId };
     const self = () => shop.person.call("POST", "/v1/service/delegations/self-request", asked, keyed);
     const first = must(await self());

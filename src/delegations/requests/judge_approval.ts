@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import { type Clock, unixSeconds } from "../../clock.ts";
+import { type Clock, signingSeconds, unixSeconds } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
@@ -86,7 +86,7 @@ function grantOf({ owner, agent, request, terms, now }: GrantInput): Grant {
     agent,
     scope,
     constraints: mergeConstraints(request.constraints, terms.constraints),
-    issuedAt: unixSeconds(now),
+    issuedAt: signingSeconds(now),
     end: approvedEnd(requested, terms.expiry, now),
   };
 }

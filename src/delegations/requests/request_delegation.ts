@@ -1,4 +1,4 @@
-import { addSeconds, type Clock, unixSeconds } from "../../clock.ts";
+import { addSeconds, type Clock, signingSeconds } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import type { AgentRow, DelegationRequestRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
@@ -97,7 +97,7 @@ function checkGrantable(
     agent,
     scope,
     constraints: newRequest.constraints,
-    issuedAt: unixSeconds(now),
+    issuedAt: signingSeconds(now),
     end: endOf(newRequest.expiry, now),
   });
 }

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { addSeconds, type Clock, unixSeconds } from "../../clock.ts";
+import { addSeconds, type Clock, signingSeconds } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
@@ -109,7 +109,7 @@ export async function buildProof(
   const [certificate, ...others] = await findActiveCertificates(db, agent.agent_id, choice, now);
   if (certificate === undefined) throw new ApiError("no_active_delegation");
   const certificateText = await readCertificate(db, certificate);
-  const signedAt = unixSeconds(now);
+  const signedAt = signingSeconds(now);
   const signed = await sign(vault, agent, {
     challenge: asked.challenge,
     challenge_at: signedAt,

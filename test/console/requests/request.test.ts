@@ -103,7 +103,7 @@ describe("the page about a pending request", () => {
     expect(done.words).toContain("Approved.");
     const certificate = await certificateOf(person, requestId);
     expect(certificate.approved_scope).toEqual(["payments:send"]);
-    expect(Date.parse(certificate.expires_at ?? "") - Date.parse(certificate.issued_at)).toBe(7_200_000);
+    expect(Date.parse(certificate.expires_at ?? "") - Date.parse(certificate.issued_at)).toBe(7_202_000);
     expect(certificate.cert_json.constraints).toEqual([
       EURO(500),
       EURO(99.5),

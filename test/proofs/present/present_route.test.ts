@@ -152,6 +152,15 @@ describe("POST …/agents/{agent_id}/present", () => {
     expect(errorOf(await app.present())).toBe("404 no_active_delegation");
   });
 
+  test("presents a proof that a process with a clock 2 s behind allows, also with a new certificate", async () => {
+    const app = await application();
+    const { proof_ref } = (await app.present()).body;
+    world.api.clock.advance(-2);
+    const asked = { proof_ref, required_scope: "data:read" };
+    expect((await app.post("/v1/service/verify", asked)).body).toMatchObject({ decision: "allow" });
+    world.api.clock.advance(2);
+  });
+
   test("accepts a challenge in its last second, but not later", async () => {
     const app = await application();
     const { challenge, expires_at } = (await app.post("/v1/service/challenge")).body;
