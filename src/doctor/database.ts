@@ -1,4 +1,5 @@
 import pg from "pg";
+import { WARNING_SECONDS } from "../concurrency/followed_clock.ts";
 import { StartError } from "../config.ts";
 import { openDatabase } from "../db/database.ts";
 import { outageReason, sqlState } from "../db/errors.ts";
@@ -213,13 +214,10 @@ function judgeWrites({ is_standby, is_read_only }: Facts): Finding {
   return ok("the server is a primary and accepts writes");
 }
 
-/** Seconds of difference from which the service warns. */
-const CLOCK_LIMIT = 0.5;
-
 function judgeClock({ clock: { offset, error } }: Facts): Finding {
   const seen = `this clock is ${Math.abs(offset).toFixed(3)} s ${offset > 0 ? "behind" : "ahead of"} the database's`;
   const bounded = `${seen} (±${error.toFixed(3)} s)`;
-  if (Math.abs(offset) - error <= CLOCK_LIMIT) return ok(bounded);
+  if (Math.abs(offset) - error <= WARNING_SECONDS) return ok(bounded);
   return failed(
     bounded,
     "Synchronize the clocks of this machine and of the database by NTP, to less than 0.5 s.",

@@ -2,6 +2,7 @@ import { Client, escapeIdentifier } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { migrate } from "../../src/db/migrate.ts";
 import { databaseChecks } from "../../src/doctor/database.ts";
+import { API_CONNECTIONS } from "../../src/input/database_url.ts";
 import { migratedDatabase, type TestDatabase, testDatabase } from "../support/postgres.ts";
 import { runPart } from "../support/run_parts.ts";
 import { rowsOf } from "./support.ts";
@@ -90,6 +91,17 @@ describe("the check of the connection names", () => {
   });
 });
 
+test("a wrong password fails without the password in the output", async () => {
+  const url = Object.assign(new URL(owned.url), { password: "wr0ng" });
+  const { database } = await look(url.href);
+  expect(database).toMatchObject({
+    status: "failed",
+    detail: expect.stringContaining("the server refuses the user or the password"),
+    action: "Correct the user and the password in DATABASE_URL.",
+  });
+  expect(JSON.stringify(database)).not.toContain("wr0ng");
+});
+
 test("a wrong user fails without its password in the output", async () => {
   const url = new URL(owned.url);
   url.username = "nobody_of_that_name";
@@ -175,7 +187,9 @@ test("a limit on connections below what one process opens fails", async () => {
     const rows = await look(owned.url);
     expect(rows["database connections"]).toMatchObject({
       status: "failed",
-      detail: expect.stringMatching(/^10 connections are allowed, .* one process may hold 24$/),
+      detail: expect.stringMatching(
+        new RegExp(`^10 connections are allowed, .* one process may hold ${API_CONNECTIONS}$`),
+      ),
     });
   } finally {
     await limit(-1);
