@@ -1,4 +1,5 @@
 import { createHmac } from "node:crypto";
+import { existsSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { z } from "zod";
 import type { Rate } from "./rates.ts";
@@ -129,7 +130,10 @@ export function loadConfig(environment: Environment = process.env): Config {
   return readConfig(environment, () => []);
 }
 
-/** Like {@link loadConfig}, and also requires the TLS files of a server: an authority, and a pair. */
+/**
+ * Like {@link loadConfig}, and also requires the TLS files of a server: an authority, and a pair. Accepts a
+ * new vault without these files, which `serve` refuses with a message about its token.
+ */
 export function loadServerConfig(environment: Environment = process.env): Config {
   return readConfig(environment, (settings) => {
     const file = (setting: TlsSetting, standard: string) => {
@@ -137,11 +141,14 @@ export function loadServerConfig(environment: Environment = process.env): Config
       return { name: setting, path: resolve(given ?? join(dataDir, "tls", standard)) };
     };
     if (settings.KEYVAULT_DATA_DIR === undefined) return [];
-    return tlsFaults({
+    const files = {
       ca: file("KEYVAULT_TLS_CA_FILE", "ca.pem"),
       cert: file("KEYVAULT_TLS_CERT_FILE", "server.pem"),
       key: file("KEYVAULT_TLS_KEY_FILE", "server.key"),
-    });
+    };
+    const all = Object.values(files);
+    const isNew = all.every(({ name, path }) => settings[name] === undefined && !existsSync(path));
+    return isNew ? [] : tlsFaults(files);
   });
 }
 

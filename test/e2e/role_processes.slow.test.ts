@@ -107,10 +107,10 @@ describe("the migrate role", () => {
     ["the database is available", 0, {}],
     [
       "the database cannot be reached in time",
-      2,
+      3,
       { DATABASE_URL: "postgres://127.0.0.1:1/none", MIGRATE_WAIT_SECONDS: "0" },
     ],
-    ["the database rejects the connection", 1, { DATABASE_URL: "no_such" }],
+    ["the database does not exist", 78, { DATABASE_URL: "no_such" }],
     ["a setting is wrong", 78, { MIGRATE_WAIT_SECONDS: "soon" }],
   ])("if %s, exits with status %i", async (_, status, settings: Record<string, string>) => {
     const url = new URL(database.url);

@@ -1,8 +1,15 @@
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { type Config, ConfigError, loadCertificateConfig, loadConfig } from "../../keyvault/config.ts";
+import {
+  type Config,
+  ConfigError,
+  loadCertificateConfig,
+  loadConfig,
+  loadServerConfig,
+} from "../../keyvault/config.ts";
+import { createAuthority } from "../../keyvault/tls/authority.ts";
 
 const good = { KEYVAULT_DATA_DIR: "/var/lib/keyvault", KEYVAULT_DATABASE_URL: "postgres://u:secret@h/d" };
 
@@ -213,6 +220,41 @@ test("loadConfig rejects a ceiling with an invalid scope", () => {
     );
   }
   expect(loadConfig({ ...good, KEYVAULT_CEILING: "" }).delegations.ceiling).toEqual([]);
+});
+
+test("loadServerConfig requires an authority and a pair, but not of a new vault", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "keyvault-config-"));
+  const validity = { notBefore: new Date(0), notAfter: new Date("2100-01-01") };
+  const [own, other] = await Promise.all([createAuthority(validity), createAuthority(validity)]);
+  const settings = { ...good, KEYVAULT_PKCS11_MODULE: MODULE, KEYVAULT_DATA_DIR: folder };
+  const faults = (more: Record<string, string> = {}): string[] => {
+    try {
+      loadServerConfig({ ...settings, ...more });
+      return [];
+    } catch (error) {
+      return (error as Error).message.split("\n").slice(1);
+    }
+  };
+  const tls = join(folder, "tls");
+  expect(faults()).toEqual([]);
+  expect(faults({ KEYVAULT_TLS_CA_FILE: "/none" })).toHaveLength(3);
+  await mkdir(tls);
+  await writeFile(join(tls, "ca.pem"), own.certificate);
+  await writeFile(join(tls, "server.pem"), own.certificate);
+  const key = join(tls, "server.key");
+  expect(faults()).toEqual([
+    `  KEYVAULT_TLS_KEY_FILE: ${key} cannot be read: run "keyvault init", or put it back`,
+  ]);
+  await writeFile(key, other.privateKey);
+  expect(faults()).toEqual([`  KEYVAULT_TLS_KEY_FILE: ${key} is not the key of ${join(tls, "server.pem")}`]);
+  await writeFile(key, own.privateKey);
+  expect(faults()).toEqual([]);
+  await writeFile(join(tls, "ca.pem"), "none");
+  expect(faults({ KEYVAULT_PORT: "x" })).toEqual([
+    "  KEYVAULT_PORT: must be a whole number from 0 to 65535",
+    `  KEYVAULT_TLS_CA_FILE: ${join(tls, "ca.pem")} is not a certificate in PEM`,
+  ]);
+  await rm(folder, { recursive: true });
 });
 
 test("loadConfig refuses a URL in a setting together with a URL in a file", () => {

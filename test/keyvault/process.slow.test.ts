@@ -137,26 +137,34 @@ test("the vault answers running calls before it stops, and by default does not s
   expect(await served.ended).toBe(0);
 });
 
-test("the vault reports a failure in one line with exit code 1 (78 for a setting), and can stop when standard input closes", async () => {
+test("the vault reports a failure in one line with its exit status, and can stop when standard input closes", async () => {
   await start({ KEYVAULT_EXIT_ON_STDIN_CLOSE: "1" });
   const other = await createHome();
   const failures: [VaultHome, string[], Record<string, string>, RegExp, code?: number][] = [
     [home, ["serve"], {}, /Another vault process writes to this database/],
     [home, ["serve"], { KEYVAULT_DATA_DIR: join(home.dir, "none") }, /There is no token in/],
-    [home, ["serve"], { KEYVAULT_PKCS11_MODULE: "/none.so" }, /\/none\.so cannot be loaded/],
+    [
+      home,
+      ["serve"],
+      { KEYVAULT_PKCS11_MODULE: "/none.so" },
+      /KEYVAULT_PKCS11_MODULE: names a file that does not exist/,
+      78,
+    ],
     [
       home,
       ["serve"],
       { KEYVAULT_DATABASE_URL: "postgres://u:hunter2@127.0.0.1:1/d" },
       /nothing listens there/,
+      3,
     ],
     [home, ["serve"], { KEYVAULT_DATA_DIR: "" }, /KEYVAULT_DATA_DIR/, 78],
-    [home, ["status", "--url", "https://localhost:1"], {}, /does not answer/],
+    [home, ["status", "--url", "https://localhost:1"], {}, /does not answer/, 3],
     [
       other,
       ["serve"],
       { KEYVAULT_PORT: String(served.port) },
-      new RegExp(`The port ${served.port} .* is in use`),
+      new RegExp(`KEYVAULT_PORT: port ${served.port} .* is in use`),
+      78,
     ],
   ];
   for (const [place, args, environment, expected, code = 1] of failures) {

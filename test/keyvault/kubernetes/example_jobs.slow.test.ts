@@ -70,8 +70,9 @@ test("the Job of restore.yaml restores and verifies a backup, and the vault then
   expect((await local.run(verify)).stdout).toMatch(/All \d+ records are intact/);
   await expect(local.run(restore)).rejects.toThrow(/There is a token in/);
 
+  const { KEYVAULT_DATABASE_URL: _, KEYVAULT_MIGRATION_DATABASE_URL: __, ...own } = fresh.environment;
   const environment = {
-    ...fresh.environment,
+    ...own,
     ...local.settingsOf(verify),
     KEYVAULT_PIN_FILE: "/none/pin",
   };
