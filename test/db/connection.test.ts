@@ -77,6 +77,18 @@ describe.each(ways)("%s", (_, open) => {
     for (const [name, value] of Object.entries(own)) {
       expect([name, Object.values((await query(`show ${name}`))[0] ?? {})]).toEqual([name, [value]]);
     }
+    const values = `select timestamptz '2026-02-03T04:05:06.789Z' as at, '\\x00ff'::bytea as bytes,
+                    float8 '0.30000000000000004' as float, 9007199254740991::int8 as int,
+                    current_setting('transaction_isolation') as isolation`;
+    expect(await query(values)).toEqual([
+      {
+        at: new Date("2026-02-03T04:05:06.789Z"),
+        bytes: Buffer.from([0, 255]),
+        float: 0.30000000000000004,
+        int: Number.MAX_SAFE_INTEGER,
+        isolation: "read committed",
+      },
+    ]);
     expect(await query("show idle_in_transaction_session_timeout")).toEqual([
       { idle_in_transaction_session_timeout: "30s" },
     ]);
