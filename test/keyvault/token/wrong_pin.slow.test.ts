@@ -196,7 +196,7 @@ describe.skipIf(COMPILER === undefined)("with an HSM that locks its PIN after th
     await other.remove();
     const verify = await runCommand(["audit", "verify"], home.environment);
     expect(verify).toMatchObject({
-      code: 1,
+      code: 3,
       stderr: expect.stringMatching(/^keyvault: The token refused the PIN of /),
     });
     expect(hsm.tries()).toBe("w");
