@@ -39,7 +39,10 @@ beforeAll(async () => {
     start("session", { mode: "session" }),
     start("transaction", { mode: "transaction" }),
     start("ignoring", { mode: "transaction", ignoresParameters: true }),
-    start("roundRobin", { mode: "transaction", settings: { server_round_robin: "1", min_pool_size: "3" } }),
+    start("roundRobin", {
+      mode: "transaction",
+      settings: { server_round_robin: "1", default_pool_size: "2" },
+    }),
     start("statement", { mode: "statement" }),
   ]);
 });
@@ -164,6 +167,7 @@ describe.each(["session", "transaction", "ignoring", "roundRobin"] as const)("a 
     await expect(connection.query("select 1/0")).rejects.toMatchObject({ code: "22012" });
     await expect(connection.query("select 1/$1::int", [0])).rejects.toMatchObject({ code: "22012" });
     await expect(connection.query("no statement")).rejects.toMatchObject({ code: "42601" });
+    await connection.query("rollback");
     expect((await connection.query(SHOW)).rows).toEqual([SHOWN]);
   });
 });

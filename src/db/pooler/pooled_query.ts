@@ -26,7 +26,6 @@ const DriverQuery = pg.Query as unknown as new (...how: unknown[]) => DriverQuer
 const DUPLICATE_STATEMENT = "42P05";
 const BEGIN = /^\s*(?:begin|start\s+transaction)\b/i;
 const BEGIN_ONLY = /^\s*(?:begin|start\s+transaction)[\s;]*$/i;
-const END = /^\s*(?:commit|end|rollback|abort)\b/i;
 const SEVERAL_STATEMENTS = /;\s*\S/;
 
 /** Statements that give a transaction its parameters. They leave nothing behind on the server connection. */
@@ -121,7 +120,7 @@ class PooledQuery extends DriverQuery {
   }
 
   override submit(connection: DriverConnection): Error | null {
-    if (typeof this.text !== "string" || !this.#isIdle() || END.test(this.text)) {
+    if (typeof this.text !== "string" || !this.#isIdle()) {
       return super.submit(connection);
     }
     const { isolation, local } = this.#setup;
