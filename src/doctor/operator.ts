@@ -8,6 +8,8 @@ import { isClosed, networkFault, reach, withoutSecrets } from "./network_fault.t
 
 /** No cluster has this id, so a call with it changes nothing, whatever the token. */
 const NO_CLUSTER = "!";
+/** A token that a cluster issued. With another token, the API would record the first cluster that uses it. */
+const JSON_WEB_TOKEN = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const DEADLINE_MS = 5_000;
 
 /** Returns the checks of the operator's access to the API, and of its folders if it works on folders. */
@@ -16,7 +18,8 @@ export function operatorChecks(): Check[] {
     check("operator's API", ["OPERATOR_API_URL", "OPERATOR_TOKEN"], async (settings, { now }) => {
       const { OPERATOR_API_URL: baseUrl, OPERATOR_TOKEN: token, OPERATOR_TOKEN_FILE: file } = settings;
       const tokens = createTokenSource({ now }, { token, file });
-      const clusterId = settings.CLUSTER_ID ?? NO_CLUSTER;
+      const isClusterToken = JSON_WEB_TOKEN.test(await tokens.current().catch(() => ""));
+      const clusterId = (isClusterToken ? settings.CLUSTER_ID : undefined) ?? NO_CLUSTER;
       const transport = createTransport({ baseUrl, tokens, clusterId, deadlineMs: DEADLINE_MS });
       try {
         return judgeAnswer(await callApi(transport), baseUrl);

@@ -8,7 +8,8 @@ import { rowsOf } from "./support.ts";
 
 let api: TestApi;
 beforeAll(async () => {
-  api = await startApi({ config: { OPERATOR_TOKEN } });
+  const trusted = { get: () => undefined, close: async () => undefined };
+  api = await startApi({ config: { OPERATOR_TOKEN }, trusted });
 });
 afterAll(() => api.stop());
 
