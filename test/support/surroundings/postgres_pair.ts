@@ -129,10 +129,12 @@ async function ask(url: string, ...statements: string[]): Promise<Record<string,
   }
 }
 
+/** Signals the processes of a server. Spares the one that ends the server when this process exits. */
 async function signalAll({ pid }: Server, signal: NodeJS.Signals): Promise<void> {
   const children = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8").catch(() => "");
-  for (const each of [String(pid), ...children.split(" ")]) {
-    if (each !== "") process.kill(Number(each), signal);
+  for (const each of [String(pid), ...children.trim().split(" ")]) {
+    const name = await readFile(`/proc/${each}/comm`, "utf8").catch(() => "");
+    if (name === "postgres\n") process.kill(Number(each), signal);
   }
 }
 
