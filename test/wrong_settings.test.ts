@@ -66,6 +66,14 @@ test("faults between settings appear in the same list as faults of one setting",
   ]);
 });
 
+test("a faulty setting appears once, although other settings need it", () => {
+  const message = faultOf("worker", { EVENTS: "kafka", KAFKA_BROKERS: "one" });
+  expect(linesOf(message).slice(1)).toEqual(["KAFKA_BROKERS.0: must be <host>:<port>"]);
+  expect(linesOf(faultOf("api", { SMTP_URL: "mail" })).slice(1)).toEqual([
+    "SMTP_URL: must be smtp://<host>:<port> or smtps://…",
+  ]);
+});
+
 describe("names that are not settings", () => {
   test.each([
     ["api", "SMPT_URL", "SMTP_URL"],
