@@ -119,7 +119,7 @@ describe("a part that fails to start", () => {
     const taken = createServer().listen(0, "127.0.0.1");
     await once(taken, "listening");
     const { port } = taken.address() as { port: number };
-    expect(await startInVain(await describePart("only", { port }))).toBe(1);
+    expect(await startInVain(await describePart("only", { port }))).toBe(78);
     expect(world.warnings).toMatch(new RegExp(`^Port ${port} on 127.0.0.1 is in use .*\n.*--only-port\n$`));
     taken.close();
     await once(taken, "close");

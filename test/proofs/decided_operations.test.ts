@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { setCredit } from "../support/account_rows.ts";
 import { type Application, errorOf, proofApi } from "./application.ts";
 import { decide, operationOf, prove, BOUND_SCOPE as SCOPE, type Wish } from "./bound_operations.ts";
 
@@ -158,11 +159,7 @@ describe("an operation", () => {
   test("gets its decision after a top-up if there was no credit at first", async () => {
     const app = await world.application();
     const operation = operationOf(app);
-    const balance = (micro: number) =>
-      world.api
-        .db("balances")
-        .where({ account_id: app.person.accountId })
-        .update({ balance_micro_usd: micro });
+    const balance = (micro: number) => setCredit(world.api.db, app.person.accountId, micro);
     await balance(PRICE - 1);
     expect(errorOf(await decide(app, await prove(app, operation), operation))).toBe("402 credits_exhausted");
     await balance(PRICE);
@@ -174,10 +171,7 @@ describe("an operation", () => {
   test("gets 402 for each of 16 concurrent calls without credit", async () => {
     const app = await world.application();
     const operation = operationOf(app);
-    await world.api
-      .db("balances")
-      .where({ account_id: app.person.accountId })
-      .update({ balance_micro_usd: PRICE - 1 });
+    await setCredit(world.api.db, app.person.accountId, PRICE - 1);
     const proofs = await Promise.all(Array.from({ length: 16 }, () => prove(app, operation)));
     const answers = await Promise.all(proofs.map((proof) => decide(app, proof, operation)));
     expect(answers.map(errorOf)).toEqual(Array.from({ length: 16 }, () => "402 credits_exhausted"));

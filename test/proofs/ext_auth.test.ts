@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { unixSeconds } from "../../src/clock.ts";
 import { presentProof } from "../../src/protocol/statements/issuing.ts";
+import { setCredit } from "../support/account_rows.ts";
 import { AGENT, certify, ROOT } from "../support/chains.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { type Application, proofApi } from "./application.ts";
@@ -86,10 +87,7 @@ describe("/v1/service/ext-auth", () => {
     expect(await ask(app, { headers: { "x-service-api-key": "dpz_x" } })).toBe("503 none invalid_api_key");
     expect(await ask(app, { path: "" })).toBe("503 none invalid_scope");
     expect(await ask(app, { path: "/data:*" })).toBe("503 none invalid_scope");
-    await world.api
-      .db("balances")
-      .where({ account_id: app.person.accountId })
-      .update({ balance_micro_usd: 0 });
+    await setCredit(world.api.db, app.person.accountId, 0);
     expect(await ask(app)).toBe("503 none credits_exhausted");
   });
 

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { canonicalJson } from "../../src/protocol/encoding/canonical.ts";
+import { setCredit } from "../support/account_rows.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { errorOf, proofApi } from "./application.ts";
 
@@ -177,10 +178,7 @@ describe("POST /v1/service/verify under limits", () => {
 
   test("makes 3 of 12 parallel decisions with credit for 3, and answers 402 credits_exhausted to the rest", async () => {
     const app = await application();
-    await world.api
-      .db("balances")
-      .where({ account_id: app.person.accountId })
-      .update({ balance_micro_usd: 6_500 });
+    await setCredit(world.api.db, app.person.accountId, 6_500);
     const proofs = await Promise.all(Array.from({ length: 12 }, () => app.proof()));
     const answers = await Promise.all(proofs.map((proof) => app.verify(proof)));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(3);

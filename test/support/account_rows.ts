@@ -14,6 +14,14 @@ export type AccountRows = Owned & {
   now: Date;
 };
 
+/** Sets an account's whole credit, in micro-USD. */
+export async function setCredit(db: Database, accountId: string, microUsd: number): Promise<void> {
+  await db.transaction(async (tx) => {
+    await tx.raw("select join_slices(?)", [accountId]);
+    await tx("balances").where({ account_id: accountId }).update({ balance_micro_usd: microUsd });
+  });
+}
+
 /** An approved certificate. `json` is the certificate in the wire format. */
 export type CertificateRows = { certId: string; json: string; scope: string[]; now: Date };
 

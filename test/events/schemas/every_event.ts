@@ -2,6 +2,7 @@ import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "../../../src/accounts/led
 import { endpointIdOf } from "../../../src/webhooks/endpoint.ts";
 import { noticeSuspension } from "../../../src/webhooks/record_attempt.ts";
 import { SCOPE, type Scene, setScene } from "../../http/walk/scene.ts";
+import { setCredit } from "../../support/account_rows.ts";
 import type { TestApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 
@@ -31,7 +32,7 @@ export async function everyEvent(api: TestApi): Promise<Scene> {
   };
   await decide("data:share");
   await owner("POST", `/delegations/requests/${requestId}/deny`, { reason: "not now" });
-  await api.db("balances").where({ account_id: person.accountId }).update({ balance_micro_usd: PRICE });
+  await setCredit(api.db, person.accountId, PRICE);
   await decide(SCOPE);
   await owner("POST", `/delegations/${certId}/revoke`, { reason: "no longer needed" });
   await owner("POST", `/connections/${platform.connectionId}/rotate-key`, {});

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { setCredit } from "../../support/account_rows.ts";
 import { startApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 import {
@@ -153,10 +154,7 @@ describe("an AuthZEN question with a proof", () => {
 
   test("gets 402 if there is no credit", async () => {
     const app = await world.application();
-    await world.api
-      .db("balances")
-      .where({ account_id: app.person.accountId })
-      .update({ balance_micro_usd: 0 });
+    await setCredit(world.api.db, app.person.accountId, 0);
     const answer = await ask(app, question(app, { context: { proof_bundle: await app.proof() } }));
     expect(errorOf(answer)).toBe("402 credits_exhausted");
   });

@@ -3,6 +3,7 @@ import { createServer, request } from "node:http";
 import { type AddressInfo, createServer as createSocketServer, type Server } from "node:net";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { freePort } from "../../../src/dev/process/ports.ts";
+import { setCredit } from "../../support/account_rows.ts";
 import type { RunningGateway } from "../../support/gateway.ts";
 import { type Application, proofApi } from "../application.ts";
 
@@ -249,10 +250,10 @@ export function describeGateway({ name, missing, start }: Gateway): void {
     );
 
     test("answers 503 to every request while the account has no credit", async () => {
-      const balance = world.api.db("balances").where({ account_id: app.person.accountId });
-      await balance.clone().update({ balance_micro_usd: 0 });
+      const own = app.person.accountId;
+      await setCredit(world.api.db, own, 0);
       expect(await statusOf({ proof: await proofRef() })).toBe(503);
-      await balance.clone().update({ balance_micro_usd: 1e6 });
+      await setCredit(world.api.db, own, 1e6);
       expect(await statusOf({ proof: await proofRef() })).toBe(200);
       expect(lines()).toEqual(["GET /orders/7"]);
     });

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import type { Check } from "../../../src/protocol/verification/evidence.ts";
+import { setCredit } from "../../support/account_rows.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 import { actingFor, addMember } from "../../support/members.ts";
 import { approve, createAgent, selfRequest } from "../../support/platform_world.ts";
@@ -213,10 +214,10 @@ describe("POST …/agents/{agent_id}/try without a decision", () => {
 
   test("stops without charge if there is no credit, and decides once there is credit again", async () => {
     const app = await application();
-    const balances = world.api.db("balances").where({ account_id: app.person.accountId });
-    await balances.clone().update({ balance_micro_usd: 1_999 });
+    const own = app.person.accountId;
+    await setCredit(world.api.db, own, 1_999);
     expect(await ended(app)).toEqual(["200", "200", "402 credits_exhausted"]);
-    await balances.clone().update({ balance_micro_usd: 2_000 });
+    await setCredit(world.api.db, own, 2_000);
     expect(decided(await attempt(app))).toBe("allow authorized");
   });
 });
