@@ -149,7 +149,13 @@ export async function runReconcile(environment?: Record<string, string>): Promis
     import("./db/refusals.ts"),
     import("./accounts/ledger/reconcile.ts"),
   ]);
-  const database = openDatabase({ url, name: "deputize-reconcile", max: 1, onError: () => {} });
+  const database = openDatabase({
+    url,
+    name: "deputize-reconcile",
+    max: 1,
+    onlyReads: true,
+    onError: () => {},
+  });
   try {
     const { differences, ...seen } = await reconcileLedger(database);
     for (const difference of differences) process.stdout.write(`${JSON.stringify(difference)}\n`);

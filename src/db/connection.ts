@@ -27,6 +27,8 @@ export type ConnectionSettings = {
    * each connection finds out whether it leads to a pooler, and then relies on nothing that a session keeps.
    */
   keepsSession?: boolean | undefined;
+  /** Whether the server may be a standby, and the session read-only, because nothing is written. */
+  onlyReads?: boolean | undefined;
   /** Receives each connection before it connects. */
   opened?: ((connection: Connection) => void) | undefined;
 };
@@ -85,7 +87,9 @@ export function sessionParameters(settings: ConnectionSettings): Record<string, 
 
 /** The driver's settings of a {@link Connection}. */
 export type ConnectionConfig = pg.ClientConfig &
-  Pick<ConnectionSettings, "silenceMs" | "keepsSession" | "opened"> & { parameters?: Record<string, string> };
+  Pick<ConnectionSettings, "silenceMs" | "keepsSession" | "onlyReads" | "opened"> & {
+    parameters?: Record<string, string>;
+  };
 
 /** Returns the driver's settings for a {@link Connection}. Throws `ConfigError` if the URL is wrong. */
 export function connectionConfig(settings: ConnectionSettings): ConnectionConfig {
@@ -100,6 +104,7 @@ export function connectionConfig(settings: ConnectionSettings): ConnectionConfig
     parameters: sessionParameters(settings),
     silenceMs: settings.silenceMs,
     keepsSession: settings.keepsSession,
+    onlyReads: settings.onlyReads,
     opened: settings.opened,
   };
 }
@@ -249,6 +254,7 @@ export class Connection extends pg.Client {
   }
 
   #refusal(): string | undefined {
+    if (this.#config.onlyReads) return undefined;
     for (const [name, reason] of REFUSED) if (this.reported.get(name) === "on") return reason;
     return undefined;
   }

@@ -181,7 +181,7 @@ test("keyvault init can skip PIN and certificates, and then rejects a new vault 
   expect(await readdir(config.dataDir)).toEqual(["pin", "pin_tries.json", "token"]);
   await rm(config.token.pinFile);
   await init(given);
-  expect(await readdir(config.dataDir)).toEqual(["token"]);
+  expect(await readdir(config.dataDir)).toEqual(["pin_tries.json", "token"]);
 });
 
 test("keyvault init rejects the token of another vault", async () => {

@@ -206,10 +206,10 @@ describe.skipIf(program.missing !== undefined)("the chart's key vault", () => {
     });
   });
 
-  test("accepts connections only from the API and backups, and connects only to its database", async () => {
+  test("accepts connections only from the API, its doctor and backups, and connects only to its database", async () => {
     const { objects } = await vaultOf(SEALED);
     const { ingress, egress } = named(objects, "NetworkPolicy", "deputize-keyvault").spec;
-    expect(ingress.flatMap(componentsIn)).toEqual(["api", "keyvault-backup"]);
+    expect(ingress.flatMap(componentsIn)).toEqual(["api", "doctor-api", "keyvault-backup"]);
     expect(ingress).toHaveLength(1);
     expect(egress.slice(1)).toEqual([
       { to: [{ ipBlock: { cidr: "10.20.1.0/24" } }], ports: [{ port: 5432, protocol: "TCP" }] },
