@@ -103,6 +103,7 @@ const liveDelegation = z.object({
 export type LiveDelegation = z.infer<typeof liveDelegation>;
 
 const stateAnswer = z.object({
+  time: isoTime.describe("The service's time, which the operator follows"),
   platforms: z.record(text, platformState),
   agents: z.record(text, agentState),
   delegations: z.record(text, delegationState),

@@ -121,7 +121,7 @@ export function followClock({ read, other, log, machine = machineTime }: Followe
 export function showClockOffset({ registry }: Pick<Metrics, "registry">, clock: Clock): void {
   new Gauge({
     name: "deputize_clock_offset_seconds",
-    help: "This machine's clock minus the database's clock, which the process follows",
+    help: "This machine's clock minus the clock that the process follows: the database's, or the API's",
     registers: [registry],
     collect() {
       this.set((machineTime.wall() - clock.now().getTime()) / 1000);

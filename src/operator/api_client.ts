@@ -1,5 +1,7 @@
-import type { Clock } from "../clock.ts";
+import { type Clock, machineTime } from "../clock.ts";
+import { type FollowedClock, followClock, type Reading } from "../concurrency/followed_clock.ts";
 import type { ObjectPlace } from "../input/cluster_fields.ts";
+import type { Logger } from "../log.ts";
 import {
   type AgentAnswer,
   type AgentState,
@@ -191,4 +193,40 @@ export function stateOf({ platforms, agents, delegations }: StateAnswer, externa
   const agent = agents[externalId];
   const delegation = delegations[externalId];
   return { ...(platform && { platform }), ...(agent && { agent }), ...(delegation && { delegation }) };
+}
+
+/** The API's clock, which follows the database's. */
+export type ApiTime = {
+  /** Set by each answer of {@link ApiTime.taking}. */
+  clock: FollowedClock;
+  /** Returns the same client. Before it returns states, it takes the API's time from the answer. */
+  taking(api: ApiClient): ApiClient;
+};
+
+/** Creates a clock that follows the API's. */
+export function followApi(log: Logger): ApiTime {
+  let last: (Reading & { at: number }) | undefined;
+
+  async function read(): Promise<Reading> {
+    if (last === undefined) throw new Error("The API has not answered yet");
+    return { time: last.time + machineTime.elapsed() - last.at, errorMs: last.errorMs };
+  }
+
+  const clock = followClock({ read, other: "the API", log });
+  return {
+    clock,
+    taking: (api) => ({
+      ...api,
+      async readState(ids) {
+        const begun = machineTime.elapsed();
+        const result = await api.readState(ids);
+        if (result.failure !== undefined) return result;
+        const at = machineTime.elapsed();
+        const errorMs = (at - begun) / 2;
+        last = { time: Date.parse(result.value.time) + errorMs, errorMs, at };
+        await clock.compare();
+        return result;
+      },
+    }),
+  };
 }

@@ -3,7 +3,7 @@ import { type Backoff, backoff } from "../concurrency/backoff.ts";
 import type { OperatorConfig } from "../config.ts";
 import { pause } from "../kubernetes/pause.ts";
 import type { Logger } from "../log.ts";
-import { createApiClient, createStateReader } from "./api_client.ts";
+import { type ApiTime, createApiClient, createStateReader } from "./api_client.ts";
 import { externalIds, type OperatorContext } from "./context.ts";
 import { startController } from "./controller.ts";
 import type { OperatorMetrics } from "./operator_metrics.ts";
@@ -39,7 +39,7 @@ export const soleElector: Elector = {
 type ApiAccess = Pick<
   Parameters<typeof createApiClient>[0],
   "baseUrl" | "token" | "tokenFile" | "clusterId" | "holder"
->;
+> & { time: ApiTime };
 /** The API that a leader calls, the objects that it reconciles, and its regular tasks. */
 export type TermOptions = {
   access: ApiAccess;
@@ -56,10 +56,12 @@ export function termOptions(
   {
     clusterId,
     holder,
+    apiTime,
     ...world
-  }: Pick<TermOptions["world"], "resources" | "clock" | "log" | "metrics" | "tracing"> & {
+  }: Pick<TermOptions["world"], "resources" | "log" | "metrics" | "tracing"> & {
     clusterId: string;
     holder: string;
+    apiTime: ApiTime;
   },
 ): TermOptions {
   return {
@@ -69,9 +71,11 @@ export function termOptions(
       tokenFile: config.OPERATOR_TOKEN_FILE,
       clusterId,
       holder,
+      time: apiTime,
     },
     world: {
       ...world,
+      clock: apiTime.clock,
       apiUrl: config.API_URL.replace(/\/$/, ""),
       consoleUrl: config.CONSOLE_URL,
       externalIdOf: externalIds(clusterId),
@@ -79,25 +83,34 @@ export function termOptions(
   };
 }
 
+/** Milliseconds between two comparisons with the API's clock, if no other call compares. */
+const COMPARE_MS = 60_000;
+
 /** Starts to reconcile as a new leader. The API refuses late calls of the former leader by their epoch. */
 export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: Lead): Term {
   const superseded = Promise.withResolvers<void>();
-  const api = createApiClient({
-    ...access,
+  const { time, ...place } = access;
+  const client = createApiClient({
+    ...place,
     clock: world.clock,
     onSuperseded: superseded.resolve,
     onAnswer: world.metrics.apiAnswered,
     traceparent: world.tracing.traceparent,
   });
+  const api = time.taking(client);
+  const timer = setInterval(() => void api.readState([]), COMPARE_MS);
   world.metrics.leads(world.resources);
   const controller = startController({ ...world, api, states: createStateReader(api) }, lead);
   const sweeper = sweeps && startSweeper({ ...world, api }, lead.isHeld, sweeps);
-  const removal = ended && startEndedRemoval(world, lead.isHeld, ended);
+  // Nothing is deleted by a clock that was never compared.
+  const mayRemove = () => lead.isHeld() && time.clock.isCompared();
+  const removal = ended && startEndedRemoval(world, mayRemove, ended);
   return {
     superseded: superseded.promise,
     firstPass: controller.firstPass,
     async stop() {
       world.metrics.leads(undefined);
+      clearInterval(timer);
       await Promise.all([controller.stop(), sweeper?.stop(), removal?.stop()]);
       await api.close();
     },

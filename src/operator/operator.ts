@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import type { Clock } from "../clock.ts";
 import type { OperatorConfig } from "../config.ts";
 import type { Logger } from "../log.ts";
+import { followApi } from "./api_client.ts";
 import { runInCluster, type SweepTimes } from "./cluster/run_in_cluster.ts";
 import type { Operator } from "./context.ts";
 import { runOverFolder } from "./folder/run_over_folder.ts";
@@ -30,13 +31,16 @@ type Deps = {
 export async function startOperator(options: Deps): Promise<Operator> {
   const { config, folderTimes, sweepTimes, version, ...rest } = options;
   const tracing = await createTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, version);
-  const deps = { ...rest, tracing };
+  const apiTime = followApi(rest.log);
+  rest.metrics.follows(apiTime.clock);
+  const deps = { ...rest, tracing, apiTime };
   const holder = `${hostname()}_${randomUUID()}`;
   const operator = await ("MANIFESTS_DIR" in config
     ? runOverFolder({ ...deps, config, holder, times: folderTimes })
     : runInCluster({ ...deps, config, holder, sweepTimes }));
   return {
     ...operator,
+    isReady: async () => apiTime.clock.fault() === undefined && (await operator.isReady()),
     async stop() {
       await operator.stop();
       await tracing.stop();

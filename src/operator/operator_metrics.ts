@@ -1,4 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import type { Clock } from "../clock.ts";
+import { showClockOffset } from "../concurrency/followed_clock.ts";
 import { type Delegation, type Kind, kinds } from "./kinds.ts";
 import { type QueueObserver, WORKERS } from "./queue.ts";
 import { createQueueMetrics, createUrgentTimes, type UrgentTimes } from "./queue_metrics.ts";
@@ -34,6 +36,8 @@ export type OperatorMetrics = {
   /** Records the result of the last sweep for delegations without an object. */
   swept(found: { state: "ok" | "held"; orphans: number }): void;
   watches(read: () => WatchState[]): void;
+  /** Shows how far this machine's clock is from the clock that the operator follows. */
+  follows(clock: Clock): void;
 };
 
 /** Name of the Lease that `leader_election_master_status` reports. */
@@ -110,6 +114,7 @@ export function createOperatorMetrics(registry: Registry): OperatorMetrics {
       orphans.set({ state }, count);
     },
     watches: (read) => registerWatchMetrics(registry, read),
+    follows: (clock) => showClockOffset({ registry }, clock),
   };
 }
 

@@ -8,7 +8,7 @@ import { type ApiClient, createApiClient } from "../../src/operator/api_client.t
 
 type Seen = { method: string; path: string; headers: IncomingMessage["headers"]; body: string };
 
-const state = { platforms: {}, agents: {}, delegations: {} };
+const state = { time: "2026-01-01T00:00:00.000Z", platforms: {}, agents: {}, delegations: {} };
 const refusal = (code: string, status: number) => ({
   status,
   body: JSON.stringify({ error: { code, message: "because", status } }),

@@ -278,6 +278,23 @@ describe.concurrent("platforms in a folder", () => {
     });
   });
 
+  test("keep a key that is young by the API's clock, although this machine's clock is 40 days ahead", async ({
+    world,
+  }) => {
+    await world.start();
+    await world.declareAgent();
+    world.api.clock.shiftMs = -40 * 86_400_000;
+    const registered = only(world.api.platforms);
+    registered.api_key_issued_at = new Date(Date.now() + world.api.clock.shiftMs - 60_000).toISOString();
+    const generation = async () =>
+      (await world.reaches("Platform", "shop", "Active")).status?.observedGeneration;
+    const before = Number(await generation());
+    await world.folders.write("platform.yaml", platform({ keyRotation: { every: "1h", grace: "30m" } }));
+    await until("the change is reconciled", async () => Number(await generation()) > before);
+    expect(world.api.callsTo("POST", "rotate")).toEqual([]);
+    expect(await world.operator().isReady()).toBe(false);
+  });
+
   test("report a reached limit, and replace a lost key when the API allows it again", async ({ world }) => {
     await world.start();
     await world.declareAgent();

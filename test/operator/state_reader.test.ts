@@ -10,7 +10,12 @@ function reader(fail = false) {
     batches.push(ids);
     if (fail) return { failure: { kind: "unavailable", message: "away" } };
     return {
-      value: { platforms: {}, agents: agents(ids.filter((id) => id !== "unknown")), delegations: {} },
+      value: {
+        time: "2026-01-01T00:00:00.000Z",
+        platforms: {},
+        agents: agents(ids.filter((id) => id !== "unknown")),
+        delegations: {},
+      },
     };
   };
   return { batches, states: createStateReader({ readState }) };

@@ -60,6 +60,8 @@ export class Refusal extends Error {
 }
 
 export type FakeRegistry = {
+  /** The API's clock minus this machine's. */
+  clock: { shiftMs: number };
   leader: { epoch: number };
   accounts: Map<string, FakeAccount>;
   platforms: Map<string, FakePlatform>;
@@ -85,6 +87,7 @@ function isLeftBehind({ removed, desired }: FakePlatform, body: BodyOf<"putPlatf
 
 /** Creates an empty registry that follows the API's rules. */
 export function createFakeRegistry(): FakeRegistry {
+  const clock = { shiftMs: 0 };
   const leader = { epoch: 0 };
   const accounts = new Map<string, FakeAccount>();
   const platforms = new Map<string, FakePlatform>();
@@ -266,6 +269,7 @@ export function createFakeRegistry(): FakeRegistry {
           }),
         );
       return {
+        time: new Date(Date.now() + clock.shiftMs).toISOString(),
         platforms: pick(platforms, ({ platform_id, connection_id, removed, ...key }) => ({
           platform_id,
           connection_id,
@@ -280,7 +284,7 @@ export function createFakeRegistry(): FakeRegistry {
     },
   };
 
-  return { leader, accounts, platforms, agents, delegations, handlers };
+  return { clock, leader, accounts, platforms, agents, delegations, handlers };
 }
 
 function checkRegistration(body: BodyOf<"putPlatform">): void {

@@ -29,7 +29,7 @@ export function declaredStateRoute({ db, clock }: { db: Database; clock: Clock }
         agentStates(db, own),
         delegationStates(db, own, clock.now()),
       ]);
-      return { body: { platforms, agents, delegations } };
+      return { body: { time: clock.now().toISOString(), platforms, agents, delegations } };
     },
   });
 }

@@ -12,6 +12,7 @@ import {
 } from "../../kubernetes/client.ts";
 import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
+import type { ApiTime } from "../api_client.ts";
 import type { Operator } from "../context.ts";
 import { type Leadership, startLeadership, startTerm, termOptions } from "../leader_terms.ts";
 import { LEASE_NAME, type OperatorMetrics, type WatchState } from "../operator_metrics.ts";
@@ -28,6 +29,7 @@ type Options = {
   log: Logger;
   metrics: OperatorMetrics;
   tracing: Tracing;
+  apiTime: ApiTime;
   holder: string;
   sweepTimes?: SweepTimes | undefined;
 };
@@ -46,7 +48,7 @@ const DRAIN_MS = 15_000;
  * cluster does not answer, the operator waits. Throws `StartError` if no cluster is configured.
  */
 export async function runInCluster(options: Options): Promise<Operator> {
-  const { config, clock, log, metrics, tracing, holder, sweepTimes } = options;
+  const { config, clock, log, metrics, tracing, apiTime, holder, sweepTimes } = options;
   const access = await openAccess({ file: config.KUBECONFIG, context: config.KUBE_CONTEXT, clock });
   const namespace = config.OPERATOR_NAMESPACE ?? access.namespace;
   if (namespace === undefined) {
@@ -92,7 +94,7 @@ export async function runInCluster(options: Options): Promise<Operator> {
     if (id === undefined || stopping.signal.aborted) return;
     clusterId = id;
     const term = {
-      ...termOptions(config, { resources, clock, log, metrics, tracing, clusterId: id, holder }),
+      ...termOptions(config, { resources, apiTime, log, metrics, tracing, clusterId: id, holder }),
       sweeps,
       ended,
     };

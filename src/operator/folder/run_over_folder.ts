@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Clock } from "../../clock.ts";
 import type { FolderOperatorConfig } from "../../config.ts";
 import type { Logger } from "../../log.ts";
+import type { ApiTime } from "../api_client.ts";
 import type { Operator } from "../context.ts";
 import { isSameVersion, type Kind, keyOf, type ObjectOfKind } from "../kinds.ts";
 import { soleElector, startLeadership, startTerm, termOptions } from "../leader_terms.ts";
@@ -26,6 +27,7 @@ type Options = {
   log: Logger;
   metrics: OperatorMetrics;
   tracing: Tracing;
+  apiTime: ApiTime;
   holder: string;
   times?: { quietMs?: number; missingMs?: number; rescanMs?: number } | undefined;
 };
@@ -50,7 +52,7 @@ export async function runOverFolder(options: Options): Promise<Operator> {
 }
 
 async function runLocked(options: Options): Promise<Operator> {
-  const { config, clock, log, metrics, tracing, holder, times } = options;
+  const { config, clock, log, metrics, tracing, apiTime, holder, times } = options;
   const resources = await openFolder({
     manifestsDir: config.MANIFESTS_DIR,
     statusDir: config.STATUS_DIR,
@@ -63,7 +65,7 @@ async function runLocked(options: Options): Promise<Operator> {
   const hasObjects = allObjects(resources).length > 0;
   const clusterId = await clusterIdOf(join(config.STATUS_DIR, "cluster.yaml"), { hasObjects });
   await resources.start();
-  const term = termOptions(config, { resources, clock, log, metrics, tracing, clusterId, holder });
+  const term = termOptions(config, { resources, apiTime, log, metrics, tracing, clusterId, holder });
   const leadership = startLeadership({
     elector: soleElector,
     begin: (lead) => startTerm(term, lead),

@@ -251,6 +251,7 @@ describe("reading the state of declared objects", () => {
     expect([state.status, state.body]).toEqual([
       200,
       {
+        time: api.clock.now().toISOString(),
         platforms: { [platform]: { platform_id, connection_id, ...key, removed: false } },
         agents: { [agent]: { agent_id: agentId, disabled: false } },
         delegations: { [id]: filed.body },
@@ -266,7 +267,7 @@ describe("reading the state of declared objects", () => {
 
   test("accepts 500 ids but not 501", async () => {
     const ids = Array.from({ length: 500 }, newUid);
-    expect((await readState(ids)).body).toEqual({ platforms: {}, agents: {}, delegations: {} });
+    expect((await readState(ids)).body).toMatchObject({ platforms: {}, agents: {}, delegations: {} });
     expect(errorCode(await readState([...ids, newUid()]))).toBe("invalid_request");
     expect((await readState([])).status).toBe(200);
   });
@@ -276,7 +277,12 @@ describe("reading the state of declared objects", () => {
     const id = newUid();
     await declare({}, id);
     const state = await readState([platform, agent, id], "c2");
-    expect(state.body).toEqual({ platforms: {}, agents: {}, delegations: {} });
+    expect(state.body).toEqual({
+      time: api.clock.now().toISOString(),
+      platforms: {},
+      agents: {},
+      delegations: {},
+    });
     for (const [method, target, body] of [
       ["POST", `${path(id)}/revoke`, {}],
       [

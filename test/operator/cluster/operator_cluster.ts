@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Registry } from "prom-client";
-import { type Clock, systemClock } from "../../../src/clock.ts";
+import { systemClock } from "../../../src/clock.ts";
 import type { ClusterOperatorConfig } from "../../../src/config.ts";
 import { createLog } from "../../../src/log.ts";
 import type { SweepTimes } from "../../../src/operator/cluster/run_in_cluster.ts";
@@ -67,7 +67,6 @@ export async function operatorCluster(
     accountEmail = OWNER,
     settings = {},
     sweepTimes,
-    clock = systemClock,
   }: {
     id?: string;
     url?: string;
@@ -76,7 +75,6 @@ export async function operatorCluster(
     accountEmail?: string;
     settings?: Partial<ClusterOperatorConfig>;
     sweepTimes?: SweepTimes;
-    clock?: Clock;
   } = {},
 ): Promise<OperatorCluster> {
   const [namespace, systemNamespace] = [`shop-${id}`, `system-${id}`];
@@ -136,7 +134,7 @@ export async function operatorCluster(
       registry = new Registry();
       const operator = await startOperator({
         config,
-        clock,
+        clock: systemClock,
         log,
         metrics: operatorMetrics(registry),
         version: "0",
