@@ -319,6 +319,7 @@ const ELSEWHERE: Record<string, string> = {
   HISTORY_RETENTION_MONTHS: "upkeep.test.ts",
   BASE_URL: "api_names.test.ts",
   DATABASE_DIRECT_URL: "db/poolers.test.ts",
+  DATABASE_POOL_SIZE: "api_pools.test.ts",
   SERVICE_WORD: "api_names.test.ts",
   SERVICE_WORD_ALIASES: "api_names.test.ts",
   OPERATOR_PORT: "api_settings.test.ts",

@@ -158,12 +158,19 @@ test("a backup contains no readable text and no PIN, and the audit names who req
   }
 });
 
-async function failure(home: VaultHome, file: string, key: string, ...origin: string[]): Promise<string> {
+type Failing = { status?: number; origin?: string[] };
+
+async function failure(
+  home: VaultHome,
+  file: string,
+  key: string,
+  { status = 1, origin = [] }: Failing = {},
+): Promise<string> {
   const failed = await restore(home, file, key, ...origin).then(
     () => undefined,
     (error: { code: number; stderr: string }) => error,
   );
-  expect(failed?.code).toBe(1);
+  expect(failed?.code).toBe(status);
   expect(failed?.stderr.trim().split("\n")).toHaveLength(1);
   return failed?.stderr ?? "";
 }
@@ -190,7 +197,7 @@ test("a restore whose commit fails leaves nothing behind and can be repeated", a
     create function refuse() returns trigger language plpgsql as $$ begin RAISE SQLSTATE '53100'; end $$;
     create constraint trigger at_commit after insert on audit DEFERRABLE INITIALLY DEFERRED
       for each row execute function refuse()`);
-  expect(await failure(home, backup, recoveryKey)).toMatch(/its disk is full/);
+  expect(await failure(home, backup, recoveryKey, { status: 3 })).toMatch(/its disk is full/);
   expect(existsSync(home.config.token.dir)).toBe(false);
   expect(await unfinishedTokens(home)).toEqual([]);
   await home.sql("drop function refuse() cascade");
@@ -200,6 +207,7 @@ test("a restore whose commit fails leaves nothing behind and can be repeated", a
 test("a restore rejects a backup whose token belongs to a different kind of PKCS#11 module", async () => {
   const elsewhere = await freshHome();
   elsewhere.environment.KEYVAULT_PKCS11_MODULE = join(elsewhere.dir, "another.so");
+  await writeFile(elsewhere.environment.KEYVAULT_PKCS11_MODULE, "");
   expect(await failure(elsewhere, backup, recoveryKey)).toMatch(
     /holds a SoftHSM token, .*KEYVAULT_PKCS11_MODULE/,
   );
@@ -217,7 +225,7 @@ test("a restore rejects a backup whose token belongs to a different kind of PKCS
   };
   const publicKey = await readFile(vault.home.config.recoveryKeyFile, "utf8");
   await writeFile(without, await sealLines([manifest, { kind: "end", counts: {} }], publicKey));
-  expect(await failure(home, without, recoveryKey, "--unsigned")).toMatch(
+  expect(await failure(home, without, recoveryKey, { origin: ["--unsigned"] })).toMatch(
     /holds no token.*KEYVAULT_PKCS11_MODULE/,
   );
   expect(existsSync(home.config.token.dir)).toBe(false);

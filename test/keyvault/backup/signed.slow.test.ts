@@ -76,13 +76,17 @@ function restoreFrom({ config }: VaultHome, backup: Buffer, origin: Origin = { s
 }
 
 async function failure(home: VaultHome, ...options: string[]): Promise<string> {
+  const { code, stderr } = await failed(home, ...options);
+  expect(code).toBe(1);
+  return stderr;
+}
+
+async function failed(home: VaultHome, ...options: string[]): Promise<{ code: number; stderr: string }> {
   const restoring = cli(home, "backup", "restore", file, "--recovery-key", recoveryKeyFile, ...options);
-  const failed = await restoring.then(
-    () => undefined,
+  return restoring.then(
+    ({ stderr }) => ({ code: 0, stderr }),
     (error: { code: number; stderr: string }) => error,
   );
-  expect(failed?.code).toBe(1);
-  return failed?.stderr ?? "";
 }
 
 const changed = (lines: readonly Line[], index: number, members: object): Line[] =>
@@ -103,9 +107,12 @@ test("a restore requires the id of the service key that signed the backup, and p
   expect(await failure(home, "--service-key", other)).toBe(
     `${named}, not by ${other} of --service-key: take a backup of that vault\n`,
   );
-  expect(await failure(home, "--service-key", serviceKey, "--unsigned")).toMatch(
-    /^keyvault: .*cannot be used with .*; see "keyvault backup restore --help"\n$/,
-  );
+  expect(await failed(home, "--service-key", serviceKey, "--unsigned")).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(
+      /^keyvault: .*cannot be used with .*; see "keyvault backup restore --help"\n$/,
+    ),
+  });
   await expectNothing(home);
 
   const { stdout } = await cli(

@@ -199,16 +199,16 @@ test("keyvault cert secrets creates the Secrets, prints no key, and reports erro
   ]);
   expect(stdout).not.toMatch(/PRIVATE|BEGIN/);
   expect((await stored(API)).metadata.labels).toEqual({ "a/b": "c" });
-  const wrong: [string[], RegExp][] = [
-    [[...wanted, "--client", "root/api=x"], /Give <role>\/<name>=<secret>/],
+  const wrong: [string[], RegExp, status?: number][] = [
+    [[...wanted, "--client", "root/api=x"], /Give <role>\/<name>=<secret>/, 2],
     [[...wanted, "--client", `backup/one=other`, ...there], /refuses the Secret other \(403\)/],
     [[...wanted, "--days", "30", ...there], /--renew-days must be fewer/],
     [[...wanted, "--kubernetes", "https://127.0.0.1:1", "--account", folder], /does not answer/],
     [[...wanted, "--account", join(folder, "none")], /cannot be read: run this command in a pod/],
   ];
-  for (const [args, message] of wrong) {
+  for (const [args, message, code = 1] of wrong) {
     await expect(run(...args), args.join(" ")).rejects.toMatchObject({
-      code: 1,
+      code,
       stderr: expect.stringMatching(message),
     });
   }
