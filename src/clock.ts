@@ -25,6 +25,9 @@ export const machineTime: MachineTime = {
   uptime: () => uptime() * 1000,
 };
 
+/** A clock that starts at 1970 with the process and never jumps. For waits that a jump must not change. */
+export const elapsedClock: Clock = { now: () => new Date(machineTime.elapsed()) };
+
 /** Converts a time to whole Unix seconds, rounded down like the protocol's timestamps. */
 export function unixSeconds(time: Date): number {
   return Math.floor(time.getTime() / 1000);

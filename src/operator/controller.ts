@@ -1,3 +1,4 @@
+import { elapsedClock } from "../clock.ts";
 import { ClusterRefused } from "../kubernetes/cluster_error.ts";
 import { createPace } from "../rates/pace.ts";
 import type { OperatorContext } from "./context.ts";
@@ -64,7 +65,7 @@ export function startController(context: OperatorContext, { isHeld }: { isHeld()
   const queue = createQueue({
     workers: WORKERS,
     observer: metrics.queue,
-    pace: createPace({ perMinute: RUNS_PER_MINUTE, clock: context.clock }),
+    pace: createPace({ perMinute: RUNS_PER_MINUTE, clock: elapsedClock }),
     run: (key, failures) => tracing.visit(key, () => run(key, failures)).finally(() => see(key)),
     onError: (key, error) =>
       log.error({ object: keyText(key), err: error }, "the object could not be reconciled"),

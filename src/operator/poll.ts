@@ -1,3 +1,4 @@
+import { elapsedClock } from "../clock.ts";
 import { type Backoff, backoff } from "../concurrency/backoff.ts";
 import { MAX_STATE_IDS } from "../operator_calls.ts";
 import { type ExternalState, stateOf } from "./api_client.ts";
@@ -42,7 +43,7 @@ const PROMPT_CALLS = 4;
  */
 export function startPoll(context: PollWorld, { enqueue, random = Math.random }: Options): Poll {
   let failures = 0;
-  let lastNudge = 0;
+  let lastNudge = Number.NEGATIVE_INFINITY;
   let turn = 0;
   let stopped = false;
   let promptTimer = setTimeout(prompt, PROMPT_MS);
@@ -59,7 +60,7 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
     const room = PROMPT_CALLS * MAX_STATE_IDS;
     const chosen = waiting.length <= room ? waiting : rotated(waiting, turn).slice(0, room);
     turn = waiting.length === 0 ? 0 : (turn + chosen.length) % waiting.length;
-    const now = context.clock.now().getTime();
+    const now = elapsedClock.now().getTime();
     const mayNudge = failures > 0 || now - lastNudge >= NUDGE_MS;
     if (mayNudge) lastNudge = now;
     const failure = await look(chosen, (object) => mayNudge && waitsForApi(object));

@@ -174,7 +174,7 @@ test("keyvault audit verify accepts the PIN on standard input if there is no PIN
   });
   const wrong = await run(["audit", "verify"], Buffer.from(`${"0".repeat(64)}\n`));
   expect(wrong).toMatchObject({
-    code: 1,
+    code: 3,
     output: expect.stringMatching(/^keyvault: .*does not accept the PIN/),
   });
 });
