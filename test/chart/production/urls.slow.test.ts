@@ -38,6 +38,8 @@ describe.skipIf(program.missing !== undefined)("database URLs in the production 
       "Deployment deputize-api api",
       "Deployment deputize-worker worker",
       "Job deputize-migrate migrate",
+      "Pod deputize-doctor-api doctor",
+      "Pod deputize-doctor-worker doctor",
       "StatefulSet deputize-keyvault init",
       "StatefulSet deputize-keyvault keyvault",
     ]);
