@@ -299,7 +299,9 @@ describe("the sender, for the addresses of a name,", () => {
     const queue = Array.from({ length: 3 }, () => connect(port, "127.0.0.9").on("error", () => {}));
     closing.push(async () => queue.forEach((socket) => void socket.destroy()));
     await once(queue[0] as Socket, "connect");
-    expect(await sender(async () => ["127.0.0.9", "127.0.0.1"])(request(port))).toMatchObject({
+    const resolve: Resolve = async () => ["127.0.0.9", "127.0.0.1"];
+    const send = createSender({ policy, resolve, limits: { ...limits, connect: 1_000, deadline: 20_000 } });
+    expect(await send(request(port))).toMatchObject({
       status: 204,
     });
   });

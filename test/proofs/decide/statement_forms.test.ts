@@ -80,9 +80,9 @@ async function effectOf(text: string, items: readonly DecisionItem[]): Promise<u
     const { rows } = await client.query(text, parametersOf(items, price));
     const left: unknown[] = [];
     for (const [table, key] of Object.entries(TABLES)) {
-      const drawn = table === "outbox" ? " - 'event_id' - 'id'" : "";
+      const shown = `to_jsonb(t)${table === "outbox" ? " - 'event_id' - 'id'" : ""}`;
       left.push(
-        (await client.query(`select to_jsonb(t)${drawn} as row from ${table} t order by ${key}`)).rows,
+        (await client.query(`select ${shown} as row from ${table} t order by ${key}, (${shown})::text`)).rows,
       );
     }
     return { answers: rows.sort((a, b) => a.n - b.n), left };
