@@ -33,7 +33,7 @@ const MOST_BALANCE = 1_000_000_000_000_000;
  *
  * If the reference was already used for the same account and amount, returns the earlier posting with its
  * original reason, and changes nothing. Throws `GrantError` if the reference was used for a different account
- * or amount, if the account has no balance yet, or if its balance would be too high.
+ * or amount, or if the balance would be too high, and `AccountWithoutBalance` if there is no balance yet.
  */
 export async function grantCredits(database: Database, grant: Grant, now: Date): Promise<PostedGrant> {
   return database.transaction(async (tx) => {

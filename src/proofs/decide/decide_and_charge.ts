@@ -127,11 +127,11 @@ charge as (
  * used after a top-up. When credit is short, items with spent challenges do not compete for it.
  *
  * Order matters. The statement locks certificates first, then balances, then challenges, each in key order,
- * because two batches with different orders would deadlock. `group by` and `order by` complete each step
- * before the next begins. If one batch contains a challenge twice, `distinct on` joins it to the first item
- * only, and the later item is answered as spent. `for share` makes a revocation, or the withdrawal of an
- * acceptance, wait for the decisions that have read the row. Later decisions read the new state: see decision
- * record 0005.
+ * because two batches with different orders would deadlock. It never waits for a slice. `group by` and
+ * `order by` complete each step before the next begins. If one batch contains a challenge twice,
+ * `distinct on` joins it to the first item only, and the later item is answered as spent. `for share` makes a
+ * revocation, or the withdrawal of an acceptance, wait for the decisions that have read the row. Later
+ * decisions read the new state: see decision record 0005.
  *
  * The statement receives scopes as canonical JSON and filters them as `json`, which keeps each element
  * unchanged. `offset 0` makes Postgres plan and run the subquery before it only once, not once per use.

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/amounts.ts";
+import { creditLevel, VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/amounts.ts";
 import {
   type CreditSource,
   createCreditSources,
@@ -299,6 +299,12 @@ describe("a postpaid account", () => {
     ]);
     expect(items[0]?.reason).toBe("contract 7");
     expect(await differencesOf(records)).toEqual([]);
+  });
+
+  test("always has enough credit", () => {
+    const credit = { balance_micro_usd: 0, low_at_micro_usd: price };
+    expect(creditLevel({ ...credit, terms: "prepaid" })).toBe("exhausted");
+    expect(creditLevel({ ...credit, terms: "postpaid" })).toBe("enough");
   });
 
   test("does not wait for its balance row", async () => {
