@@ -105,6 +105,8 @@ describe("a row that another transaction has locked", () => {
     await vi.waitFor(() => expect(sent).toHaveBeenCalledOnce(), 10_000);
     const waiting = [first, ...Array.from({ length: 30 }, () => decide(itemFor(records)))];
     await untilBlocked();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    expect(sent).toHaveBeenCalledTimes(1);
     await held.commit();
     const kinds = (await Promise.all(waiting)).map(({ kind }) => kind);
     expect(kinds).toEqual(Array(31).fill("decided"));
