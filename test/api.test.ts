@@ -45,7 +45,7 @@ describe("the API role", () => {
       ]);
       return new Set(rows.map((row: { application_name: string }) => row.application_name));
     };
-    const api = await startApi({ databaseUrl: database.url });
+    const api = await startApi({ databaseUrl: database.url, direct: true });
     for (const pool of Object.values(api.pools)) await pool.query("select");
     const { client } = await administratorOf(api);
     await client.get("/v1/service/installation/parts/api");

@@ -90,7 +90,7 @@ describe("an API process never holds more than DATABASE_POOL_SIZE connections", 
     expect(own).toBe(installation);
     const held = Object.values(sizes).reduce((sum, size) => sum + size, installation + 2);
     expect(held).toBeLessThanOrEqual(DATABASE_POOL_SIZE);
-    const api = await startApi({ config: { DATABASE_POOL_SIZE } });
+    const api = await startApi({ config: { DATABASE_POOL_SIZE }, direct: true });
     const reader = pool;
     pool = new Pool({ connectionString: api.databaseUrl });
     const named = Object.entries({ ...sizes, "api-keys": 1, primary: 1 }).map(([name, size]) => [

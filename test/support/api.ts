@@ -51,6 +51,8 @@ export type ApiOptions = Omit<ReplacedParts, "app" | "clusters" | "receiveDataba
   shares?: TestApi;
   /** A different connection string for the shared database. */
   databaseUrl?: string;
+  /** Avoids the run's pooler, because the test counts connections of the server. */
+  direct?: true;
   /** Additional operations and pages. */
   routes?: Route[];
   pages?: AppDeps["pages"];
@@ -153,7 +155,8 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
   const lines: string[] = [];
   const log = pino({ level: "debug" }, memory(lines));
   const metrics = createMetrics();
-  const config = { ...(await settingsOf(serviceUrls(databaseUrl), sealingKey)), ...options.config };
+  const urls = options.direct ? { DATABASE_URL: databaseUrl } : serviceUrls(databaseUrl);
+  const config = { ...(await settingsOf(urls, sealingKey)), ...options.config };
   let db!: Database;
   let pools!: ApiPools;
   let mailbox!: Mailbox;
