@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
+import { settingNames, settingRows } from "../src/dev/chart/values_schema.ts";
 import { type Environment, faultOf, jsonSchemaOf, type Role, roles } from "./support/setting_roles.ts";
 
 /** Settings that a role reads and checks, but does not use. */
@@ -13,15 +14,8 @@ type Setting = { name: string; role: string; column: string; byDefault: string |
 
 const readPage = (page: string) => readFileSync(new URL(`../docs/${page}`, import.meta.url), "utf8");
 
-/** Returns the cells of all tables that start with a column `setting`. */
-function rowsOf(page: string): string[][] {
-  const tables = [...readPage(page).matchAll(/^\| setting \|.*\n\|[-|]+\|\n((?:\|.*\n?)*)/gm)];
-  const lines = tables.flatMap(([, body = ""]) => body.trimEnd().split("\n"));
-  return lines.map((line) => line.split("|").map((cell) => cell.trim()));
-}
-
 function settingsIn([, named = "", listed = "", column = "", meaning = ""]: string[]): Setting[] {
-  const names = [...named.matchAll(/`([A-Z][A-Z0-9_]+)`/g)].map(([, name = ""]) => name);
+  const names = settingNames(named);
   const isOne = names.length === 1 || column.startsWith("required");
   const defaults = isOne ? [column] : column.split(/[,;] /);
   if (defaults.length !== 1 && defaults.length !== names.length) throw new Error(`${named} has ${column}`);
@@ -32,8 +26,8 @@ function settingsIn([, named = "", listed = "", column = "", meaning = ""]: stri
 }
 
 const settings = [
-  ...rowsOf("settings.md").flatMap(settingsIn),
-  ...rowsOf("keyvault_reference.md").flatMap(([start = "", named = "", ...others]) =>
+  ...settingRows(readPage("settings.md")).flatMap(settingsIn),
+  ...settingRows(readPage("keyvault_reference.md")).flatMap(([start = "", named = "", ...others]) =>
     settingsIn([start, named, "vault", ...others]),
   ),
 ];
@@ -136,7 +130,7 @@ describe("the pages about settings", () => {
 
   test("list exactly the settings that can come from a file", () => {
     const [, listed = ""] = /This works for ([\s\S]*?) \(/.exec(readPage("settings.md")) ?? [];
-    const vaultText = rowsOf("keyvault_reference.md").join();
+    const vaultText = settingRows(readPage("keyvault_reference.md")).join();
     const documented = ({ role, name }: Setting) =>
       role === "vault" ? vaultText.includes(`\`${name}_FILE\``) : listed.includes(`\`${name}\``);
     const readable = ({ role, name }: Setting) =>

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { parse } from "yaml";
-import { chartFiles, staleChartFiles, writeChartFiles } from "../../src/dev/chart/chart_files.ts";
+import { chartFiles, SETTINGS, staleChartFiles, writeChartFiles } from "../../src/dev/chart/chart_files.ts";
 import { withValues } from "../../src/dev/chart/chart_readme.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -17,6 +17,7 @@ beforeAll(async () => {
     "package.json",
     "crds",
     "docs/alerts",
+    ...SETTINGS,
     "src/console/style/icon.svg",
   ]);
   for (const path of [...made, "charts"]) await cp(join(ROOT, path), join(copy, path), { recursive: true });

@@ -17,12 +17,6 @@ const kafka = (more: Values): Values => mergeValues(VALUES.kafka ?? {}, { kafka:
 
 /** Values that cannot work, and the beginning of the error message for each. */
 const REFUSED: [string, Values, string][] = [
-  // With `helm upgrade --reuse-values`, a value that the former version did not have is missing.
-  [
-    "a missing value",
-    production({ network: { listen: null } }),
-    "network.listen is empty. Give 0.0.0.0, or :: if the pods have IPv6 addresses.",
-  ],
   [
     "no namespaces",
     production({ operator: { watchNamespaces: [] } }),
@@ -191,6 +185,23 @@ const MISTYPED: [string, Values, RegExp][] = [
     production({ api: { historyRetentionMonths: 1_201 } }),
     /historyRetentionMonths/,
   ],
+  // With `helm upgrade --reuse-values`, a value that the former version did not have is missing.
+  ["a missing value", production({ network: { listen: null } }), /'\/network': missing property 'listen'/],
+  ["a misspelled setting", production({ api: { settings: { INVOCATION_DAY: "60" } } }), /INVOCATION_DAY'/],
+  [
+    "a setting of another role",
+    production({ worker: { settings: { INVOCATION_DAYS: "60" } } }),
+    /\/worker\/settings.*INVOCATION_DAYS/,
+  ],
+  [
+    "a misspelled setting of the vault",
+    production({ keyvault: { settings: { KEYVAULT_RATE: "1" } } }),
+    /KEYVAULT_RATE'/,
+  ],
+  ["an empty ceiling", production({ keyvault: { ceiling: [] } }), /ceiling.*minItems/],
+  ["no port for callbacks", peers({ callbacks: { ports: [] } }), /callbacks\/ports.*minItems/],
+  ["a block of no form", peers({ callers: [{ ipBlock: {} }] }), /ipBlock.*cidr/],
+  ["an empty network", production({ api: { webhookAllowedCidrs: [""] } }), /webhookAllowedCidrs/],
   ["a number as a setting", production({ api: { settings: { INVOCATION_DAYS: 60 } } }), /INVOCATION_DAYS/],
   [
     "a label by which the chart selects pods",

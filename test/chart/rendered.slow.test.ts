@@ -2,6 +2,7 @@ import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { settingNames, settingRows } from "../../src/dev/chart/values_schema.ts";
 import { HELMS, helm, runHelm } from "../support/helm.ts";
 import {
   CHART,
@@ -292,15 +293,10 @@ function claimsOf({ of }: Pod): { name: string }[] {
 
 /** Returns the roles that may have each setting, according to docs/settings.md. */
 async function settings(): Promise<Map<string, string[]>> {
-  const parts = (await readFile(join(CHART, "../../docs/settings.md"), "utf8")).split("\n## ");
-  const tables = parts.filter((part, place) => place === 0 || part.startsWith("Advanced\n"));
-  const rows = tables
-    .flatMap((part) => part.split("\n"))
-    .flatMap((line) => {
-      const [, names, roles] = /^\| (`[^|]*) \| ([^|]*) \|/.exec(line) ?? [];
-      if (names === undefined || roles === undefined) return [];
-      const all = [...names.matchAll(/`([A-Z_]+)`/g)].map(([, name = ""]) => name);
-      return all.map((name) => [name, roles.split(",").map((role) => role.trim())] as const);
-    });
-  return new Map(rows);
+  const rows = settingRows(await readFile(join(CHART, "../../docs/settings.md"), "utf8"));
+  return new Map(
+    rows.flatMap(([, names = "", roles = ""]) =>
+      settingNames(names).map((name): [string, string[]] => [name, roles.split(", ")]),
+    ),
+  );
 }

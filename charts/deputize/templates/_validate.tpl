@@ -6,7 +6,6 @@
 {{- else -}}
 {{- include "deputize.validateSecrets" . -}}
 {{- end -}}
-{{- include "deputize.validateListen" . -}}
 {{- include "deputize.validatePeers" . -}}
 {{- include "deputize.validateApi" . -}}
 {{- include "deputize.validateKafka" . -}}
@@ -67,13 +66,6 @@
 {{- if not (index $.Values $section).existingSecret.name -}}
 {{- fail (printf "%s.existingSecret.name is empty. Create a Secret that has %s under the key %s and name it here, or set trial.enabled=true for an evaluation." $section (get $wanted $section) (index $.Values $section).existingSecret.key) -}}
 {{- end -}}
-{{- end -}}
-{{- end -}}
-
-{{/* Without an address, a role would listen on localhost only and never become ready. */}}
-{{- define "deputize.validateListen" -}}
-{{- if not .Values.network.listen -}}
-{{- fail "network.listen is empty. Give 0.0.0.0, or :: if the pods have IPv6 addresses. After `helm upgrade --reuse-values` it is empty because that option omits values that a version adds: use --reset-then-reuse-values." -}}
 {{- end -}}
 {{- end -}}
 

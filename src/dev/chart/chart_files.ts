@@ -2,6 +2,7 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { withValues } from "./chart_readme.ts";
 import { dashboardFile } from "./dashboard/dashboard.ts";
+import { type SchemaSources, withGeneratedParts } from "./values_schema.ts";
 
 /** A chart file to generate from another file. Both paths are relative to the project's root. */
 type Copy = { from: string; to: string; change?: (text: string) => string };
@@ -34,6 +35,14 @@ const COPIES: readonly Copy[] = [
   })),
 ];
 
+/** Pages that describe settings, and templates that set some. */
+export const SETTINGS = [
+  "docs/settings.md",
+  "docs/keyvault_reference.md",
+  `${CHART}/templates/_settings.tpl`,
+  `${CHART}/templates/keyvault/_keyvault.tpl`,
+];
+
 const GENERATED = [{ path: `${CHART}/files/dashboard.json`, expected: dashboardFile() }];
 
 /** Returns every generated chart file of the project at `root`. */
@@ -42,10 +51,13 @@ export async function chartFiles(root: string): Promise<ChartFile[]> {
   const icon = await readFile(join(root, ICON), "base64");
   const values = await readFile(join(root, `${CHART}/values.yaml`), "utf8");
   const [chart, readme] = [`${CHART}/Chart.yaml`, `${CHART}/README.md`];
+  const schema = `${CHART}/values.schema.json`;
+  const sources = await schemaSources(root, values);
   const copies: Copy[] = [
     ...COPIES,
     { from: chart, to: chart, change: (text) => withIcon(withVersion(text, version), icon) },
     { from: readme, to: readme, change: (text) => withValues(text, values) },
+    { from: schema, to: schema, change: (text) => withGeneratedParts(text, sources) },
   ];
   const generated = copies.map(async ({ from, to, change = (text) => text }) => ({
     path: to,
@@ -58,6 +70,13 @@ export async function chartFiles(root: string): Promise<ChartFile[]> {
       expected,
     })),
   );
+}
+
+async function schemaSources(root: string, values: string): Promise<SchemaSources> {
+  const [settings = "", vaultSettings = "", ...templates] = await Promise.all(
+    SETTINGS.map((path) => readFile(join(root, path), "utf8")),
+  );
+  return { values, settings, vaultSettings, templates: templates.join("\n") };
 }
 
 /** Returns the paths of outdated chart files, and of copied definitions whose source no longer exists. */

@@ -68,7 +68,7 @@ KEYVAULT_TLS_KEY_FILE: /run/secrets/deputize/keyvault-tls/tls.key
 KEYVAULT_TLS_REVOKED_FILE: /etc/keyvault/revoked/revoked
 KEYVAULT_AUDIT_HEADS_LOG_SECONDS: {{ $values.auditHeads.logSeconds | int64 | quote }}
 KEYVAULT_LOG_LEVEL: {{ $values.logLevel | quote }}
-KEYVAULT_CEILING: {{ join "," $values.ceiling | quote }}
+KEYVAULT_CEILING: {{ without $values.ceiling "*" | join "," | quote }}
 {{- if $values.backup.enabled }}
 KEYVAULT_RECOVERY_KEY_FILE: /etc/keyvault/recovery/recovery.pub
 {{- end }}
