@@ -53,7 +53,7 @@ export function proofRoutes(deps: ProofDeps): Route[] {
   const { findApiKey, baseUrl, word } = deps;
   const keys = createChallengeKeys({ db, secretBox });
   const verify: VerifyDeps = {
-    ...createGuards({ db, decisions, patient, rated, perMinute: deps.refusedPerMinute, clock }),
+    ...createGuards({ db, decisions, patient, rated, queue, perMinute: deps.refusedPerMinute, clock }),
     keys,
     findRoot: createRootFinder(db),
     resolveProofRef: createProofRefResolver(db),

@@ -95,16 +95,20 @@ export function createDecisionQueue({ registry }: Pick<Metrics, "registry">): Fa
 /** Guards 3 to 7, as the verify path uses them. */
 export type Guards = CountingDeps & { repeats: Repeats; refusals: Refusals; findRecorded: FindRecorded };
 
-/** Creates guards 3 to 7. `perMinute` bounds the repeats and the refused proofs of one connection. */
+/**
+ * Creates guards 3 to 7. `perMinute` bounds the repeats and the refused proofs of one connection. `queue` is
+ * guard 2, through which the calls come.
+ */
 export function createGuards(deps: {
   db: Database;
   decisions: Pool;
   patient: Pool;
   rated: Pool;
+  queue: Pick<FairQueue, "running">;
   perMinute: number;
   clock: Clock;
 }): Guards {
-  const { db, decisions, patient, rated, perMinute, clock } = deps;
+  const { db, decisions, patient, rated, queue, perMinute, clock } = deps;
   const findRecorded = createRecordedFinder(db);
   const sources = createCreditSources();
   const batches = { pool: decisions, sources };
@@ -114,6 +118,9 @@ export function createGuards(deps: {
     refusals: createRefusals({ perMinute, clock }),
     lockCertificates: createCertificateLocks(rated, batches),
     isAccepted: createAcceptanceFinder(db),
-    decide: separateSlowAccounts(createBatcher(batches), { pool: patient, sources }),
+    decide: separateSlowAccounts(
+      createBatcher(batches, undefined, () => queue.running),
+      { pool: patient, sources },
+    ),
   };
 }

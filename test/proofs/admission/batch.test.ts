@@ -2,6 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Pool } from "pg";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/amounts.ts";
+import { systemClock } from "../../../src/clock.ts";
+import { createGuards } from "../../../src/proofs/admission/admission.ts";
 import { createBatcher } from "../../../src/proofs/admission/batch.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
 import { decisionWorld, placeOf } from "../decision_world.ts";
@@ -143,6 +145,62 @@ describe("the batcher", () => {
     ends[0]?.();
     await expect.poll(() => refused[0] ?? `${ends.length} statements`).toBe(expected);
     for (const end of ends) end();
+  });
+
+  describe("while calls are at work", () => {
+    const limits = { maxItems: 64, maxWaitMs: 60_000, maxStatements: 1, maxQueueMs: 120_000 };
+
+    async function batcherFor(callsAtWork: number, maxWaitMs = limits.maxWaitMs) {
+      const records = await insertRecords(world.db, 100 * price);
+      const pool = world.openPool("gathered");
+      const sent = vi.spyOn(pool, "query");
+      const decide = createBatcher(placeOf(pool), { ...limits, maxWaitMs }, () => callsAtWork);
+      return { sent, decideOne: () => decide(itemFor(records)) };
+    }
+
+    test("waits until all of them have arrived before it sends a small batch", async () => {
+      const { sent, decideOne } = await batcherFor(3);
+      const two = [decideOne(), decideOne()];
+      await sleep(20);
+      expect(sent).not.toHaveBeenCalled();
+      await Promise.all([...two, decideOne()]);
+      expect(sent).toHaveBeenCalledTimes(1);
+    });
+
+    test("sends a batch of eight items immediately", async () => {
+      const { sent, decideOne } = await batcherFor(64);
+      const seven = Array.from({ length: 7 }, decideOne);
+      await sleep(20);
+      expect(sent).not.toHaveBeenCalled();
+      await Promise.all([...seven, decideOne()]);
+      expect(sent).toHaveBeenCalledTimes(1);
+    });
+
+    test("sends a small batch after the longest wait if the other calls bring nothing", async () => {
+      const { decideOne } = await batcherFor(2, 5);
+      expect(await decideOne()).toMatchObject({ decision: "allow" });
+    });
+
+    test("sends what has waited for a statement when that ends, if no other call is at work", async () => {
+      const { sent, decideOne } = await batcherFor(1);
+      const first = decideOne();
+      await expect.poll(() => sent.mock.calls.length).toBe(1);
+      await Promise.all([first, decideOne()]);
+      expect(sent).toHaveBeenCalledTimes(2);
+    });
+  });
+
+  test("waits for the calls that the decision queue runs", async () => {
+    const records = await insertRecords(world.db, 100 * price);
+    const decisions = world.openPool("queued");
+    const sent = vi.spyOn(decisions, "query");
+    const { pool, db } = world;
+    const pools = { decisions, patient: pool, rated: pool };
+    const guards = createGuards({ db, ...pools, queue: { running: 2 }, perMinute: 60, clock: systemClock });
+    const first = guards.decide(itemFor(records));
+    await new Promise(setImmediate);
+    await Promise.all([first, guards.decide(itemFor(records))]);
+    expect(sent).toHaveBeenCalledTimes(1);
   });
 
   async function behindHeldRow(maxWaitMs: number) {
