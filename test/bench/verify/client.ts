@@ -2,8 +2,11 @@ import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { percentiles } from "../timing.ts";
 
-/** Orders for a client: send each request once, and repeat it after a 503. It stops after `ms`, if set. */
-export type Load = { port: number; connections: number; file: string; lengths: number[]; ms?: number };
+/**
+ * Orders for a client: send each request once, and repeat it after a 503. It stops after `ms`, if set. The
+ * connections go to the ports in turn.
+ */
+export type Load = { ports: number[]; connections: number; file: string; lengths: number[]; ms?: number };
 
 /**
  * Percentiles cover only allowed calls. Times are in milliseconds. Processor time is in microseconds, and
@@ -35,19 +38,21 @@ const REFUSAL = Buffer.from("HTTP/1.1 503 ");
 /** A response that contains one of these strings allows the call or delivers a result. */
 const ALLOWS = ['"decision":"allow"', '"valid":true', '"challenge":"'].map((text) => Buffer.from(text));
 
-async function run({ port, connections, file, lengths, ms: atMost = Infinity }: Load): Promise<Seen> {
+async function run({ ports, connections, file, lengths, ms: atMost = Infinity }: Load): Promise<Seen> {
   const requests = cut(readFileSync(file), lengths);
   const took: number[] = [];
   const counts = { allowed: 0, refused: 0, other: 0 };
   let longest = 0;
   const cpu = process.cpuUsage();
   const start = performance.now();
-  await Promise.all(Array.from({ length: connections }, () => connection()));
+  await Promise.all(
+    Array.from({ length: connections }, (_, n) => connection(ports[n % ports.length] as number)),
+  );
   const ms = performance.now() - start;
   const { user, system } = process.cpuUsage(cpu);
   return { ...counts, ms, ...percentiles(took), longest, cpuMicroseconds: user + system };
 
-  function connection(): Promise<void> {
+  function connection(port: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const socket = connect({ port, host: "127.0.0.1", noDelay: true }, () => next());
       let sentAt = 0;

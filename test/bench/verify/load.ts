@@ -7,7 +7,8 @@ import type { Load, Seen } from "./client.ts";
 
 export type Measured = Seen & { perSecond: number };
 
-type Place = { port: number; folder: string };
+/** Connections go to `port`, or to several ports in turn. */
+type Place = { port: number | number[]; folder: string };
 
 /** Sends each request once from a separate process. Rejects unless every response allows its call. */
 export async function measureLoad(
@@ -32,7 +33,7 @@ export async function prepareLoad(
   const file = join(folder, name);
   await writeFile(file, Buffer.concat(requests));
   const lengths = requests.map(({ length }) => length);
-  const load: Load = { port, connections, file, lengths, ...(ms !== undefined && { ms }) };
+  const load: Load = { ports: [port].flat(), connections, file, lengths, ...(ms !== undefined && { ms }) };
   const client = fork(fileURLToPath(new URL("client.ts", import.meta.url)));
   return {
     async run() {
