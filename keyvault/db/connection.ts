@@ -25,6 +25,7 @@ export const OPTIONS = Object.entries(SESSION)
   .map(([name, value]) => `-c ${name}=${value}`)
   .join(" ");
 
+const SERVER = "select pg_postmaster_start_time()::text as server";
 /** Errors after which a connection is useless: it is broken, read-only or without rights, or it ends. */
 const ENDING = /^(?:08...|25006|42501|57P..|XX...)$/;
 /** Parameters that the server reports, and that are `on` if it accepts no changes. */
@@ -36,6 +37,8 @@ const READ_ONLY = ["in_hot_standby", "default_transaction_read_only"];
  * the connection ends as soon as it has no transaction.
  */
 export class Connection extends pg.Client {
+  /** When the server started, which no two servers share. Undefined until the connection is open. */
+  server: string | undefined;
   #isReadOnly = false;
   #isSpent = false;
 
@@ -66,6 +69,8 @@ export class Connection extends pg.Client {
       await this.end();
       throw Object.assign(new Error("The database accepts no changes"), { code: "25006" });
     }
+    const { rows } = await this.query<{ server: string }>(SERVER);
+    this.server = rows[0]?.server;
     // The driver's own listener is earlier. It has already begun the next query, if there is one.
     this.connection.on("readyForQuery", ({ status }: { status: string }) => {
       if (!this.#isSpent || status !== "I" || !(this as { readyForQuery?: boolean }).readyForQuery) return;

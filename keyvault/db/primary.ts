@@ -31,15 +31,19 @@ const NAME = "keyvault-primary";
 
 /**
  * Makes a change every 500 ms on a connection of its own, and connects again if that fails. When it then
- * finds another server, it ends all connections that were opened before. They may belong to the former
- * primary, which can be silent, or answer reads with old data. Never throws. The API has the same watch, but
- * the vault shares no code with it.
+ * finds another server, it ends the connections to the former primary, which can be silent, or answer reads
+ * with old data. Never throws. The API has the same watch, but the vault shares no code with it.
  */
 export function watchPrimary(url: string, log: Logger): Primary {
   const connections = new Set<Connection>();
   const closing = new AbortController();
   let server: string | undefined;
   let former: Connection | undefined;
+
+  /** At the first attempt that succeeds, a connection that is not open yet leads to no former primary. */
+  function isFormer(connection: Connection, found: string | undefined): boolean {
+    return connection.server === undefined ? server !== undefined : connection.server !== found;
+  }
 
   async function watchOnce(): Promise<void> {
     const earlier = [...connections];
@@ -51,7 +55,7 @@ export function watchPrimary(url: string, log: Logger): Primary {
       const found = rows[0]?.server;
       if (server !== found) {
         if (server !== undefined) log.warn({ event: "database_primary_changed" });
-        for (const each of earlier) each.abandon();
+        for (const each of earlier) if (isFormer(each, found)) each.abandon();
       }
       [server, former] = [found, client];
       do await client.query(SMALLEST_CHANGE);

@@ -152,22 +152,23 @@ export class ReadOnlyServer extends Error {
  * connection, so they are set afterwards. A pooler gives its clients other process numbers than the server's.
  */
 const SET_SESSION = `
-select pg_backend_pid() = $1 as is_server, pg_is_in_recovery() as in_hot_standby,
+select pg_postmaster_start_time()::text as server, pg_backend_pid() = $1 as is_server,
+       pg_is_in_recovery() as in_hot_standby,
        current_setting('default_transaction_read_only')::boolean as default_transaction_read_only,
        case when $2 or pg_backend_pid() = $1
          then (select count(set_config(key, value, false)) from json_each_text($3)) end as parameters`;
 
 /** The row of {@link SET_SESSION}. */
-type Session = { is_server: boolean; in_hot_standby: boolean; default_transaction_read_only: boolean };
+type Session = { server: string; is_server: boolean } & Record<(typeof REFUSED)[number][0], boolean>;
 
 /** Parameters that the server reports, and why a session in which they are `on` cannot be used. */
-const REFUSED = new Map<string, string>([
+const REFUSED = [
   ["in_hot_standby", "the server is a standby: DATABASE_URL must lead to the primary"],
   [
     "default_transaction_read_only",
     "sessions are read-only: set default_transaction_read_only to off for the server, the database and the role",
   ],
-]);
+] as const;
 
 /**
  * The only kind of connection to the API's database. `connect` rejects with {@link ReadOnlyServer} if the
@@ -177,6 +178,8 @@ const REFUSED = new Map<string, string>([
 export class Connection extends pg.Client {
   /** The parameters that the server has reported, by name. */
   readonly reported = new Map<string, string>();
+  /** When the server started, which no two servers share. Undefined until the connection is open. */
+  server: string | undefined;
   readonly #config: ConnectionConfig;
   #isSpent = false;
   #leadsToPooler = false;
@@ -244,10 +247,11 @@ export class Connection extends pg.Client {
     const values = [processId, keepsSession, JSON.stringify(parameters)];
     const query = { text: SET_SESSION, values, query_timeout: connectionTimeoutMillis };
     const { rows } = await super.query<Session>(query);
-    const { is_server, ...session } = rows[0] as Session;
+    const { server, is_server, ...session } = rows[0] as Session;
     for (const [name, isOn] of Object.entries(session)) this.reported.set(name, isOn ? "on" : "off");
     const refusal = this.#refusal();
     if (refusal !== undefined) throw new ReadOnlyServer(refusal);
+    this.server = server;
     this.#isSpent = false;
     this.#leadsToPooler = !is_server;
     if (!is_server && !keepsSession) await sendThroughPooler(this, parameters);

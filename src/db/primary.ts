@@ -39,8 +39,8 @@ const NAME = "deputize-primary";
 
 /**
  * Makes a change every 500 ms on a connection of its own, and connects again if that fails. When it then
- * finds another server, it ends all connections that were opened before. They may belong to the former
- * primary, which can be silent, or answer reads with old data. Never throws.
+ * finds another server, it ends the connections to the former primary, which can be silent, or answer reads
+ * with old data. Never throws.
  */
 export function watchPrimary({ url, log }: { url: string; log: Logger }): Primary {
   const connections = new Set<Connection>();
@@ -58,10 +58,16 @@ export function watchPrimary({ url, log }: { url: string; log: Logger }): Primar
     const found = rows[0]?.server;
     if (server !== found) {
       if (server !== undefined) log.warn("another database server is the primary: connecting again");
-      // At the first attempt that succeeds, these are connections that were opened during failed attempts.
-      for (const each of earlier) each.abandon("another server is the primary");
+      for (const each of earlier) {
+        if (isFormer(each, found)) each.abandon("another server is the primary");
+      }
     }
     server = found;
+  }
+
+  /** At the first attempt that succeeds, a connection that is not open yet leads to no former primary. */
+  function isFormer(connection: Connection, found: string | undefined): boolean {
+    return connection.server === undefined ? server !== undefined : connection.server !== found;
   }
 
   async function change(client: Connection): Promise<void> {
