@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { readFileSync } from "node:fs";
 import { syncBuiltinESMExports } from "node:module";
 import timers from "node:timers/promises";
@@ -33,6 +34,8 @@ const log = pino(
 );
 const [INFO, WARN, ERROR] = [30, 40, 50];
 const settings = () => tokenSettings(home.config.token);
+/** Receives the pauses of the token under test, but not those of other tests' background work. */
+const ownPauses = new AsyncLocalStorage<unknown[]>();
 
 test("the log reports a lost token process and its restart, and the process runs in its own session", async () => {
   token = await openToken(await settings(), log);
@@ -69,13 +72,12 @@ test("the log reports, at each attempt, why the token process cannot start", asy
 });
 
 test("the token's process starts again after 50 ms, then after twice the former pause, at most 5 s", async () => {
-  token = await openToken(await settings(), log);
-  const { setTimeout: sleep } = timers;
   const pauses: unknown[] = [];
+  token = await ownPauses.run(pauses, async () => openToken(await settings(), log));
+  const { setTimeout: sleep } = timers;
   const sleeping = vi.spyOn(timers, "setTimeout").mockImplementation((ms, value, options) => {
-    if (options?.signal === undefined) return sleep(ms, value, options);
-    pauses.push(ms);
-    return sleep(0, value, options);
+    const isOwn = ownPauses.getStore()?.push(ms) !== undefined;
+    return sleep(isOwn ? 0 : ms, value, options);
   });
   const { execPath } = process;
   process.execPath = "/none";
@@ -92,11 +94,11 @@ test("the token's process starts again after 50 ms, then after twice the former 
 });
 
 test("the pauses grow although the token opens each time, so that a failing token gets few logins", async () => {
-  token = await openToken(await settings(), log);
-  const { setTimeout: sleep } = timers;
   const pauses: unknown[] = [];
+  token = await ownPauses.run(pauses, async () => openToken(await settings(), log));
+  const { setTimeout: sleep } = timers;
   const sleeping = vi.spyOn(timers, "setTimeout").mockImplementation((ms, value, options) => {
-    if (options?.signal !== undefined) pauses.push(ms);
+    ownPauses.getStore()?.push(ms);
     return sleep(ms, value, options);
   });
   syncBuiltinESMExports();
