@@ -17,8 +17,11 @@ export type BenchDatabase = {
   folder: string;
 };
 
-/** The size of the write-ahead log between two checkpoints, and the size that Postgres keeps for reuse. */
-const LOG_SETTINGS = { max_wal_size: "4GB", min_wal_size: "1GB" };
+/**
+ * The size of the write-ahead log between two checkpoints, and the size that Postgres keeps for reuse. Enough
+ * connections for eight API processes and eight deciders.
+ */
+const SETTINGS = { max_wal_size: "4GB", min_wal_size: "1GB", max_connections: "400" };
 /** Log files of 16 MB that must exist before a measurement. */
 const LOG_FILES = 60;
 
@@ -29,7 +32,7 @@ export async function withBenchDatabase(
 ): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-bench-"));
   try {
-    const postgres = await startPostgres({ dataDir: join(folder, "postgres"), settings: LOG_SETTINGS });
+    const postgres = await startPostgres({ dataDir: join(folder, "postgres"), settings: SETTINGS });
     try {
       const url = postgres.superuserUrl("postgres");
       await migrate(url);

@@ -1,6 +1,6 @@
 import type { CreditSource } from "../../accounts/ledger/credit_source.ts";
+import { CREDIT } from "./credit_sql.ts";
 import { type DecisionItem, ITEMS, LINKS, PRICE } from "./decision_item.ts";
-import { crossesMark, lowCreditEvents } from "./low_credit_events.ts";
 
 /** SQL that selects the items without a decision, for a batch in which no item has an operation. */
 const FRESH_PLAIN = "select * from item";
@@ -56,60 +56,6 @@ remembered as (
 
 /** `plain`: no item has an operation, and no root belongs to another account. `whole`: any batch. */
 type Form = "plain" | "whole";
-
-/**
- * For each source of credit: the SQL that finds the credit of each account, the SQL that charges it, and the
- * book that a charge is posted from. An account without a row in `held` does not use this source.
- */
-const CREDIT: Record<CreditSource, { held: string; charge: string; book: string }> = {
-  balance: {
-    held: `
-  select account_id, balance_micro_usd, low_at_micro_usd from balances
-  where account_id in (select account_id from wanted) and terms = 'prepaid' and not is_split
-  order by account_id for update`,
-    charge: `
-paid as (
-  select paid.*, ${crossesMark(PRICE)} as crosses
-  from (
-    select account_id, balance_micro_usd as before, balance_micro_usd - due.charges * ${PRICE} as after,
-           low_at_micro_usd as low_at
-    from held join due using (account_id)
-  ) as paid
-),
-charge as (
-  update balances b
-  set balance_micro_usd = paid.after, next_event_seq = b.next_event_seq + paid.crosses::int
-  from paid
-  where b.account_id = paid.account_id
-  returning b.account_id, paid.after, paid.low_at, case when paid.crosses then b.next_event_seq - 1 end as event_seq
-),
-${lowCreditEvents(PRICE)},`,
-    book: "credit",
-  },
-  slices: {
-    held: `
-  select account_id, slice, balance_micro_usd, null::bigint as low_at_micro_usd from wanted
-  cross join lateral (
-    select slice, balance_micro_usd from balance_slices s
-    where s.account_id = wanted.account_id and s.balance_micro_usd >= wanted.items * ${PRICE}
-    order by slice limit 1 for update skip locked
-  ) as free`,
-    charge: `
-charge as (
-  update balance_slices s set balance_micro_usd = s.balance_micro_usd - due.charges * ${PRICE}
-  from held join due using (account_id)
-  where s.account_id = held.account_id and s.slice = held.slice
-),`,
-    book: "credit",
-  },
-  invoice: {
-    held: `
-  select account_id, ${Number.MAX_SAFE_INTEGER}::bigint as balance_micro_usd, null::bigint as low_at_micro_usd
-  from balances where account_id in (select account_id from wanted) and terms = 'postpaid'`,
-    charge: "",
-    book: "receivable",
-  },
-};
 
 /**
  * Returns the statement that decides a whole batch in one commit. Each item accesses rows of one account, and
@@ -168,15 +114,18 @@ judged as (
   left join state on state.n = fresh.n
   ${form === "plain" ? JOIN_NONE : JOIN_ACCEPTED}
   cross join lateral (
-    select * from (values
-      (1, fresh.root_account_id <> fresh.account_id
-          and not coalesce(fresh.required_scope = any (accepted.granted_scope), false), 'deny', 'principal_not_accepted'),
-      (2, coalesce(state.revoked, false), 'deny', 'delegation_revoked'),
-      (3, coalesce(state.unknown, false), 'indeterminate', 'revocation_state_unavailable'),
-      (4, fresh.decision = 'allow' and coalesce(state.over_ceiling, false), 'deny', 'ceiling_exceeded'),
-      (5, true, fresh.decision, fresh.reason)
-    ) as rule (place, holds, decision, reason)
-    where holds order by place limit 1
+    select case
+      when fresh.root_account_id <> fresh.account_id
+        and not coalesce(fresh.required_scope = any (accepted.granted_scope), false) then 'principal_not_accepted'
+      when state.revoked then 'delegation_revoked'
+      when state.unknown then 'revocation_state_unavailable'
+      when fresh.decision = 'allow' and state.over_ceiling then 'ceiling_exceeded'
+    end as objection
+  ) as ruled
+  cross join lateral (
+    select coalesce(objection, fresh.reason) as reason,
+           case when objection is null then fresh.decision
+                when objection = 'revocation_state_unavailable' then 'indeterminate' else 'deny' end as decision
   ) as verdict
 ),
 wanted as (
@@ -184,22 +133,7 @@ wanted as (
 ),
 held as (${CREDIT[source].held}
 ),
-payable as (
-  select * from (
-    select judged.*, credit.affordable, turn.is_open,
-           count(*) filter (where charged and turn.is_open) over (partition by account_id order by judged.n) as place
-    from judged
-    left join wanted using (account_id)
-    left join held using (account_id)
-    cross join lateral (select held.balance_micro_usd / ${PRICE} as affordable) as credit
-    cross join lateral (
-      select case when wanted.items <= credit.affordable then true
-             else not is_spent(judged.connection_id, judged.challenge_expires_at, judged.challenge) end as is_open
-      offset 0
-    ) as turn
-  ) as queued
-  where not charged or not is_open or place <= affordable
-),
+${CREDIT[source].payable}
 spent as (
   insert into spent_challenges (connection_id, expires_at, challenge)
   select connection_id, challenge_expires_at, challenge from payable
@@ -237,6 +171,8 @@ decided as (
            item.receipt_tail as body
   ) as receipt
 ),
+${form === "plain" ? "" : REMEMBERED}
+${CREDIT[source].charge}
 posted as (
   insert into ledger_postings (account_id, posted_at, posting_id, kind, debit_book, credit_book, amount_micro_usd)
   select account_id, decided_at, challenge, 'verification', '${CREDIT[source].book}', 'revenue', ${PRICE} from decided where charged
@@ -257,20 +193,14 @@ queued as (
     select decided.account_id union select root_account_id where root_account_id is not null
   ) as keeper (account_id)
   where (select way from event_way) = 'kafka'
-),
-${form === "plain" ? "" : REMEMBERED}
-${CREDIT[source].charge}
-answer as (
-  select item.n, item.account_id, fresh.n is not null as fresh, payable.n is not null as payable,
-         decided.final as decision, decided.final_reason as reason, decided.body as receipt, decided.receipt_hash
-  from item
-  left join fresh on fresh.n = item.n
-  left join payable on payable.n = item.n
-  left join decided on decided.n = item.n
 )
-select answer.n, fresh, payable, decision, reason, receipt, receipt_hash,
+select item.n, judged.n is not null as fresh, ${CREDIT[source].isPayable} as payable,
+       decided.final as decision, decided.final_reason as reason, decided.body as receipt, decided.receipt_hash,
        held.account_id is not null as funded, held.balance_micro_usd as before, held.low_at_micro_usd as low_at
-from answer left join held using (account_id)`;
+from item
+left join judged on judged.n = item.n
+left join held on held.account_id = item.account_id
+left join decided on decided.n = item.n`;
 
 const statementsFor = (form: Form) => ({
   balance: statementFor(form, "balance"),
