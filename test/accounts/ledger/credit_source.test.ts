@@ -1,83 +1,25 @@
 import { describe, expect, test } from "vitest";
-import { creditLevel, VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/amounts.ts";
-import {
-  type CreditSource,
-  createCreditSources,
-  type Settled,
-  settleSources,
-  sliceOf,
-} from "../../../src/accounts/ledger/credit_source.ts";
-import { readPostings } from "../../../src/accounts/ledger/credits_route.ts";
+import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/amounts.ts";
+import { createCreditSources, sliceOf } from "../../../src/accounts/ledger/credit_source.ts";
 import { grantCredits } from "../../../src/accounts/ledger/grants.ts";
-import { reconcileLedger } from "../../../src/accounts/ledger/reconcile.ts";
-import { changeTerms } from "../../../src/accounts/ledger/terms.ts";
 import { readAccountEvent } from "../../../src/events/kinds.ts";
 import { createBatcher, decideOne } from "../../../src/proofs/admission/batch.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
+import type { DecisionItem } from "../../../src/proofs/decide/decision_item.ts";
 import { decisionWorld, placeOf } from "../../proofs/decision_world.ts";
 import { insertRecords, itemFor, type Records } from "../../proofs/records.ts";
+import { AMPLE, creditOf, itemsFor } from "./credit_world.ts";
 
 const world = decisionWorld();
-const AMPLE = 1_000_000 * price;
+const { account, split, settle, stateOf, differencesOf } = creditOf(world);
 const now = new Date("2026-05-01T10:00:00.000Z");
 const inDecisions = (balance: number, lowAt: number) =>
   sliceOf({ balance_micro_usd: balance * price, low_at_micro_usd: lowAt * price }) / price;
-
-/** An account whose ledger explains its credit. */
-async function account(credit: number, lowAt = 0): Promise<Records> {
-  const records = await insertRecords(world.db, credit);
-  const own = { account_id: records.accountId };
-  await world.db("balances").where(own).update({ low_at_micro_usd: lowAt });
-  await world.db("ledger_postings").insert({
-    ...own,
-    posted_at: new Date("2025-12-01T00:00:00Z"),
-    posting_id: Buffer.from(records.agentId, "hex"),
-    kind: "alpha_credit",
-    debit_book: "grants",
-    credit_book: "credit",
-    amount_micro_usd: credit,
-  });
-  return records;
-}
-
-/** Splits the credit of an account: the given decisions to each slice, and the rest to the balance. */
-async function split({ accountId }: Records, slices: number[]): Promise<void> {
-  await world.db("balances").where({ account_id: accountId }).update({ is_split: true });
-  for (const [n, decisions] of slices.entries()) {
-    const balance_micro_usd = decisions * price;
-    await world.db("balance_slices").insert({ account_id: accountId, slice: n + 1, balance_micro_usd });
-    await world
-      .db("balances")
-      .where({ account_id: accountId })
-      .decrement("balance_micro_usd", balance_micro_usd);
-  }
-}
-
-const settle = async ({ accountId }: Records, former?: CreditSource) =>
-  settledOf(await settleSources(world.pool, [accountId], former), accountId);
-
-function settledOf(settled: Settled, accountId: string): CreditSource | undefined {
-  const result = settled.get(accountId);
-  if (result?.status === "rejected") throw result.reason;
-  return result?.value;
-}
-
-async function stateOf({ accountId }: Records) {
-  const own = { account_id: accountId };
-  const balance = await world.db("balances").where(own).first();
-  const slices = await world.db("balance_slices").where(own).orderBy("slice").pluck("balance_micro_usd");
-  return { balance: balance?.balance_micro_usd, isSplit: balance?.is_split, slices };
-}
 
 const eventsOf = async ({ accountId }: Records) =>
   (await world.db("outbox").where({ aggregateid: accountId }).orderBy("aggregate_seq")).map(
     ({ payload }) => readAccountEvent("credits.low", payload).level,
   );
-
-const differencesOf = async ({ accountId }: Records) =>
-  (await reconcileLedger(world.db)).differences.filter(({ account_id }) => account_id === accountId);
-
-const itemsFor = (records: Records, count: number) => Array.from({ length: count }, () => itemFor(records));
 
 describe("sliceOf", () => {
   test("returns at most 4,096 decisions, and at most a 32nd of the credit above the next limit", () => {
@@ -234,6 +176,30 @@ describe("decisions of an account with ample credit", () => {
     expect(await world.spentOf(records)).toBe(3);
   });
 
+  test.each(["slices", "invoice"] as const)(
+    "charge nothing for an unknown certificate, even if the source %s does not pay",
+    async (source) => {
+      const records = await account(10 * price);
+      const unknown = [{ accountId: records.accountId, certId: "cert-unknown" }];
+      const items = [itemFor(records, { certificates: unknown }), itemFor(records)];
+      expect(await decideBatch(world.pool, items, source)).toMatchObject([
+        { kind: "decided", decision: "indeterminate" },
+        { kind: "unfunded" },
+      ]);
+      expect(await world.balanceOf(records)).toBe(10 * price);
+    },
+  );
+
+  test("answer a spent challenge as spent, also if no slice pays", async () => {
+    const records = await account(10 * price);
+    const place = placeOf(world.pool);
+    const [item] = itemsFor(records, 1) as [DecisionItem];
+    expect(await createBatcher(place)(item)).toMatchObject({ kind: "decided" });
+    place.sources.onAmple(records.accountId);
+    expect(await createBatcher(place)(item)).toEqual({ kind: "challenge_spent" });
+    expect(await world.balanceOf(records)).toBe(9 * price);
+  });
+
   test("answer a repeated operation like its first call, which the source could not pay for", async () => {
     const records = await account(10 * price);
     const invocation = { id: "order-1", operationHash: Buffer.alloc(32) };
@@ -278,66 +244,6 @@ describe("a grant to an account with slices", () => {
       balance_micro_usd: AMPLE + 5 * price,
       low_at_micro_usd: (AMPLE + 5 * price) / 5,
     });
-  });
-});
-
-describe("a postpaid account", () => {
-  const postpaid = { terms: "postpaid", reason: "contract 7" } as const;
-
-  test("needs no credit, and its decisions are posted to be invoiced", async () => {
-    const records = await account(2 * price);
-    expect(await changeTerms(world.db, { ...records, ...postpaid }, now)).toBe(true);
-    const decide = createBatcher(placeOf(world.pool));
-    const outcomes = await Promise.all(itemsFor(records, 5).map((item) => decide(item)));
-    expect(outcomes.map(({ kind }) => kind)).toEqual(Array(5).fill("decided"));
-    expect(await world.balanceOf(records)).toBe(2 * price);
-    const { items } = await readPostings(world.db, records.accountId, { limit: 10 });
-    expect(items.map(({ kind, terms, amount_micro_usd }) => [kind, terms, amount_micro_usd])).toEqual([
-      ["terms", "postpaid", 0],
-      ...Array(5).fill(["verification", "postpaid", -price]),
-      ["alpha_credit", undefined, 2 * price],
-    ]);
-    expect(items[0]?.reason).toBe("contract 7");
-    expect(await differencesOf(records)).toEqual([]);
-  });
-
-  test("always has enough credit", () => {
-    const credit = { balance_micro_usd: 0, low_at_micro_usd: price };
-    expect(creditLevel({ ...credit, terms: "prepaid" })).toBe("exhausted");
-    expect(creditLevel({ ...credit, terms: "postpaid" })).toBe("enough");
-  });
-
-  test("does not wait for its balance row", async () => {
-    const records = await account(0.5 * price);
-    await changeTerms(world.db, { ...records, ...postpaid }, now);
-    const place = placeOf(world.pool);
-    await place.sources.settle(world.pool, [records.accountId], "balance");
-    const held = await world.hold("select from balances where account_id = $1 for update", [
-      records.accountId,
-    ]);
-    expect(await createBatcher(place)(itemFor(records))).toMatchObject({ kind: "decided" });
-    await held.commit();
-  });
-
-  test("uses its credit again after it became prepaid, even in a process that knew the former terms", async () => {
-    const records = await account(AMPLE);
-    const place = placeOf(world.pool);
-    await settle(records);
-    await changeTerms(world.db, { ...records, ...postpaid }, now);
-    expect(await stateOf(records)).toEqual({ balance: AMPLE, isSplit: false, slices: [] });
-    const decide = createBatcher(place);
-    await decide(itemFor(records));
-    expect(place.sources.of(records.accountId)).toBe("invoice");
-    await changeTerms(world.db, { ...records, terms: "prepaid", reason: "left" }, now);
-    expect(await decide(itemFor(records))).toMatchObject({ kind: "decided" });
-    expect(await world.balanceOf(records)).toBe(AMPLE - price);
-  });
-
-  test("records nothing if the terms stay the same", async () => {
-    const records = await account(0.5 * price);
-    const prepaid = { ...records, terms: "prepaid", reason: "again" } as const;
-    expect(await changeTerms(world.db, prepaid, now)).toBe(false);
-    expect(await world.db("credit_terms").where({ account_id: records.accountId })).toEqual([]);
   });
 });
 
