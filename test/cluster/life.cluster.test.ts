@@ -18,6 +18,7 @@ import {
 } from "./phases/install.ts";
 import { countPods, evictEach, killEach, reconcile, restartEach } from "./phases/kills.ts";
 import { remainingObjects, schemaOf } from "./phases/remaining_objects.ts";
+import { measureReplicas } from "./phases/replicas.ts";
 import {
   checkBackup,
   firstBackup,
@@ -151,6 +152,18 @@ test("a moderate load gets only allow decisions, and every event in order", asyn
   expect(report.verifies).toMatchObject({ unavailable: 0, cut: 0 });
   expect(report.people).toMatchObject({ unavailable: 0, cut: 0 });
   expect(report.ordered).toBe(4);
+});
+
+test("three replicas of the API, which share the machine with their callers, decide at least 0.7 times as much as one", async () => {
+  const { api } = await countPods(tools);
+  const measuring = { counts: [3, 1, 3, 1], after: api ?? 1 };
+  const rates = await withReach((way) => measureReplicas(tools, way, measuring));
+  say(...rates.map(({ pods, perSecond }) => `  API pods: ${pods}, decisions a second: ${perSecond}`));
+  for (const { tally } of rates) expect(tally).toMatchObject({ unavailable: 0, cut: 0, wrong: [] });
+  const best = (count: number) =>
+    Math.max(...rates.filter(({ pods }) => pods === count).map(({ perSecond }) => perSecond));
+  expect(best(3)).toBeGreaterThanOrEqual(0.7 * best(1));
+  expect((await reconcile(tools)).differences).toBe(0);
 });
 
 test("killing any pod under load loses nothing", async () => {

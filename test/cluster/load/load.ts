@@ -121,7 +121,8 @@ async function addressEvents(
   }
 }
 
-async function openWorlds(database: Database, sealingKey: string): Promise<ProofWorld[]> {
+/** Creates accounts with credit that verify proofs. */
+export async function openWorlds(database: Database, sealingKey: string): Promise<ProofWorld[]> {
   const box = createSecretBox(Buffer.from(sealingKey, "base64"));
   const options = { balanceMicroUsd: CREDIT_MICRO_USD };
   const worlds = await Promise.all(

@@ -8,7 +8,7 @@ import { type Answer, insist, newTally, type Tally } from "./attempts.ts";
 /** Times are in milliseconds from when a call was due. */
 export type Verified = { allowed: number; p50: number; p99: number; slowest: number; perSecond: number };
 
-type Proof = { world: ProofWorld; id: string; body: string };
+export type Proof = { world: ProofWorld; id: string; body: string };
 type Appended = Pick<ReturnType<typeof openLines<"appended">>, "write">;
 
 const CONNECTIONS = 32;
@@ -32,6 +32,30 @@ export async function prove(worlds: readonly ProofWorld[], count: number): Promi
 function proofOf(world: ProofWorld, bundle: ProofBundle): Proof {
   const body = JSON.stringify({ proof_bundle: bundle, required_scope: "data:read" });
   return { world, id: Buffer.from(bundleHash(bundle)).toString("hex"), body };
+}
+
+/** Requests a decision once. Rejects if there is no answer within 15 seconds. */
+export async function callVerify(
+  { apiUrl, dispatcher }: { apiUrl: string; dispatcher: Agent },
+  { world, body }: Proof,
+): Promise<Answer> {
+  const answer = await request(`${apiUrl}/v1/service/verify`, {
+    method: "POST",
+    dispatcher,
+    headers: { "content-type": "application/json", "x-service-api-key": world.apiKey },
+    body,
+    signal: AbortSignal.timeout(CALL_MS),
+  });
+  const headers = Object.entries(answer.headers).map(([name, value]): [string, string] => [
+    name,
+    String(value),
+  ]);
+  return { status: answer.statusCode, headers: new Headers(headers), text: await answer.body.text() };
+}
+
+/** Returns whether an answer to a verify call allows the action. */
+export function isAllow({ status, text }: Answer): boolean {
+  return status === 200 && text.includes('"decision":"allow"');
 }
 
 /**
@@ -58,32 +82,17 @@ export function startVerifies(
 
   async function verifyOne({ world, id, body }: Proof, dueAt: number): Promise<void> {
     let tries = 0;
-    const { status, text } = await insist("verify", tally, () => {
+    const answer = await insist("verify", tally, () => {
       tries += 1;
-      return call(world, body);
+      return callVerify({ apiUrl, dispatcher }, { world, id, body });
     });
-    const isAllowed = status === 200 && text.includes('"decision":"allow"');
+    const { status, text } = answer;
+    const isAllowed = isAllow(answer);
     const wasDecided = tries > 1 && status === 400 && text.includes("invalid_challenge");
     if (!isAllowed && !wasDecided) tally.wrong.push(`verify answered ${status}: ${text.slice(0, 200)}`);
     else lines.write({ id, kind: "decision", of: world.accountId, outcome: "committed" });
     if (isAllowed) allowed += 1;
     took.push(performance.now() - dueAt);
-  }
-
-  async function call({ apiKey }: ProofWorld, body: string): Promise<Answer> {
-    const {
-      statusCode,
-      headers,
-      body: answer,
-    } = await request(`${apiUrl}/v1/service/verify`, {
-      method: "POST",
-      dispatcher,
-      headers: { "content-type": "application/json", "x-service-api-key": apiKey },
-      body,
-      signal: AbortSignal.timeout(CALL_MS),
-    });
-    const plain = Object.entries(headers).map(([name, value]) => [name, String(value)] as [string, string]);
-    return { status: statusCode, headers: new Headers(plain), text: await answer.text() };
   }
 
   async function keepProving(): Promise<void> {
