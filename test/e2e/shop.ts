@@ -6,6 +6,10 @@ export type Shop = {
   on: Visitor[];
   agents: string;
   connectionId: string;
+  /** Secret of the connection's webhooks. */
+  secret: string;
+  /** Signs the person in again. */
+  signIn(): ReturnType<Visitor["signIn"]>;
   /** Returns clients of the person and of the application for a further API. */
   at(baseUrl: string): { person: Visitor; application: Visitor };
 };
@@ -15,10 +19,11 @@ export async function openShop(bases: readonly [string, ...string[]], name: stri
   const [baseUrl] = bases;
   const settings = { baseUrl, mailbox: `${baseUrl}/dev/mailbox`, word: "service", limits: false };
   const person = createVisitor(settings);
-  await person.signIn(`${name}@example.test`);
+  const signIn = () => person.signIn(`${name}@example.test`);
+  await signIn();
   await person.call("POST", "/v1/auth/onboarding/profile", { first_name: "Ada", last_name: "Lovelace" });
   await person.call("POST", "/v1/auth/onboarding/account-type", { account_type: "individual" });
-  const { api_key, connection_id } = must(
+  const { api_key, connection_id, webhook_signing_secret } = must(
     await person.call("POST", "/v1/service/platforms/personal", {
       name: "Shop",
       surface_type: "agentic_api",
@@ -36,6 +41,8 @@ export async function openShop(bases: readonly [string, ...string[]], name: stri
     on,
     agents: `${path}/${String(agent_id)}`,
     connectionId,
+    secret: String(webhook_signing_secret),
+    signIn,
     at: (baseUrl) => ({
       person: createVisitor({ ...settings, baseUrl }, person.state()),
       application: createVisitor({ ...settings, baseUrl }, {}, key),
