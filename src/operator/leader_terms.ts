@@ -83,9 +83,6 @@ export function termOptions(
   };
 }
 
-/** Milliseconds between two comparisons with the API's clock, if no other call compares. */
-const COMPARE_MS = 60_000;
-
 /** Starts to reconcile as a new leader. The API refuses late calls of the former leader by their epoch. */
 export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: Lead): Term {
   const superseded = Promise.withResolvers<void>();
@@ -98,7 +95,6 @@ export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: L
     traceparent: world.tracing.traceparent,
   });
   const api = time.taking(client);
-  const timer = setInterval(() => void api.readState([]), COMPARE_MS);
   world.metrics.leads(world.resources);
   const controller = startController({ ...world, api, states: createStateReader(api) }, lead);
   const sweeper = sweeps && startSweeper({ ...world, api }, lead.isHeld, sweeps);
@@ -110,7 +106,6 @@ export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: L
     firstPass: controller.firstPass,
     async stop() {
       world.metrics.leads(undefined);
-      clearInterval(timer);
       await Promise.all([controller.stop(), sweeper?.stop(), removal?.stop()]);
       await api.close();
     },

@@ -31,7 +31,7 @@ const RETRIES: Backoff = { base: 2 * PROMPT_MS, cap: 15_000 };
 const DRIFT_MS = 10 * 60 * 1000;
 /**
  * Minimum time between two retries of objects that failed during an outage. The first successful poll after
- * the outage retries them immediately.
+ * the outage retries them immediately. Also the time between two polls while no object waits.
  */
 const NUDGE_MS = 15_000;
 /** Maximum number of API calls in one prompt poll. If more objects wait, they take turns. */
@@ -39,7 +39,8 @@ const PROMPT_CALLS = 4;
 
 /**
  * Polls the objects that await a decision or the API every second, and all objects every 10 min ± 20 %. While
- * the API does not answer, the interval grows to at most 15 s.
+ * no object waits, asks the API without objects every 15 s, because each answer contains the API's time.
+ * While the API does not answer, the interval grows to at most 15 s.
  */
 export function startPoll(context: PollWorld, { enqueue, random = Math.random }: Options): Poll {
   let failures = 0;
@@ -53,17 +54,26 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
     return DRIFT_MS * (0.8 + random() * 0.4);
   }
 
-  async function prompt(): Promise<void> {
+  /** Returns the objects that wait. If they are too many for one poll, they take turns. */
+  function nextWaiting(): AnyObject[] {
     const waiting = allObjects(context.resources).filter(
       (object) => waitsForDecision(object) || waitsForApi(object),
     );
     const room = PROMPT_CALLS * MAX_STATE_IDS;
     const chosen = waiting.length <= room ? waiting : rotated(waiting, turn).slice(0, room);
     turn = waiting.length === 0 ? 0 : (turn + chosen.length) % waiting.length;
+    return chosen;
+  }
+
+  async function prompt(): Promise<void> {
+    const chosen = nextWaiting();
     const now = elapsedClock.now().getTime();
     const mayNudge = failures > 0 || now - lastNudge >= NUDGE_MS;
     if (mayNudge) lastNudge = now;
-    const failure = await look(chosen, (object) => mayNudge && waitsForApi(object));
+    const failure =
+      chosen.length === 0 && mayNudge
+        ? (await context.api.readState([])).failure
+        : await look(chosen, (object) => mayNudge && waitsForApi(object));
     failures = failure === undefined ? 0 : failures + 1;
     const waitMs = failures === 0 ? PROMPT_MS : backoff(RETRIES, failures);
     if (!stopped) promptTimer = setTimeout(prompt, waitMs);

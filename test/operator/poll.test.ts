@@ -27,6 +27,8 @@ describe("the operator's poll", () => {
   let away: boolean;
   let asked: string[][];
   let askedAt: number[];
+  /** When the poll asked without naming an object. */
+  let askedOnlyTimeAt: number[];
   let enqueued: string[];
   let poll: Poll;
   let registry: Registry;
@@ -45,6 +47,7 @@ describe("the operator's poll", () => {
     away = false;
     asked = [];
     askedAt = [];
+    askedOnlyTimeAt = [];
     enqueued = [];
     random = 0.5;
     start();
@@ -57,8 +60,8 @@ describe("the operator's poll", () => {
         resources: { list: (kind: Kind) => objects.filter((object) => object.kind === kind) } as never,
         api: {
           readState: async (ids: string[]) => {
-            asked.push(ids);
-            askedAt.push(Date.now());
+            if (ids.length > 0) asked.push(ids);
+            (ids.length > 0 ? askedAt : askedOnlyTimeAt).push(Date.now());
             if (away) return { failure: { kind: "unavailable", message: "away" } };
             return { value: { platforms: {}, agents: {}, delegations } };
           },
@@ -209,10 +212,27 @@ describe("the operator's poll", () => {
     expect(asked).toEqual([["a"]]);
   });
 
+  test("asks the API for its time immediately and every 15 s while no object waits, and otherwise never", async () => {
+    const begun = Date.now();
+    await pass(61_500);
+    expect(askedOnlyTimeAt.map((at) => (at - begun) / 1_000)).toEqual([1, 16, 31, 46, 61]);
+    objects = [named("a", "AwaitingApproval")];
+    await pass(60_000);
+    expect(askedOnlyTimeAt).toHaveLength(5);
+    expect(askedAt).toHaveLength(60);
+  });
+
+  test("asks the API for its time after 2, 4, 8, 15 … s during an outage", async () => {
+    away = true;
+    const begun = Date.now();
+    await pass(45_000);
+    expect(askedOnlyTimeAt.map((at) => (at - begun) / 1_000)).toEqual([1, 3, 7, 15, 30, 45]);
+  });
+
   test("makes no calls after it is stopped", async () => {
     objects = [named("a", "AwaitingApproval")];
     poll.stop();
     await vi.advanceTimersByTimeAsync(3_600_000);
-    expect(asked).toEqual([]);
+    expect([asked, askedOnlyTimeAt]).toEqual([[], []]);
   });
 });

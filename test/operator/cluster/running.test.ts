@@ -1,4 +1,5 @@
 import { writeFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { test as base, describe, expect, vi } from "vitest";
 import { type FakeKubernetes, startFakeKubernetes } from "../../support/kubernetes/fake_server.ts";
 import { kubeconfigText } from "../../support/kubernetes/kubeconfig.ts";
@@ -140,6 +141,26 @@ describe.concurrent("an operator in a cluster with a fake API server", () => {
     await until("the time has changed", async () => (await offset(world)) < -3_000);
     expect(await world.find("Delegation", "bot")).toBeDefined();
     world.api.clock.shiftMs += 200_000;
+    await world.gone("Delegation", "bot");
+  });
+
+  test("deletes nothing before the API has told the time", async ({ open }) => {
+    const world = await open({ sweepTimes: SWEEPS });
+    await world.start();
+    await world.apply(platform(), agent(), delegation());
+    await world.reaches("Delegation", "bot", "AwaitingApproval");
+    world.api.decide(only(world.api.delegations).request_id, "denied", "no");
+    await world.reaches("Delegation", "bot", "Denied");
+    await world.operators()[0]?.stop();
+    world.api.fail("POST /internal/v1/state", "unavailable");
+    world.config.ENDED_TTL = "1s";
+    await world.start();
+    const asked = () => world.api.callsTo("POST", "/internal/v1/state").length;
+    const before = asked();
+    await until("it has asked for the time", () => asked() >= before + 2);
+    await sleep(1_500);
+    expect(await world.find("Delegation", "bot")).toBeDefined();
+    world.api.heal();
     await world.gone("Delegation", "bot");
   });
 
