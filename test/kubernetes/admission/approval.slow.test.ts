@@ -84,7 +84,17 @@ describe.skipIf(binary.missing !== undefined)("an approval in Kubernetes", () =>
       const other = await admissionWorld(kubernetes);
       const bindings = `/apis/rbac.authorization.k8s.io/v1/namespaces/${other.namespace}/rolebindings`;
       await kubernetes.call("DELETE", `${bindings}/approver-${other.namespace}`);
-      await until("the role is gone", async () => (await other.approve("approver", "help")).status === 403);
+      const attributes = { namespace: other.namespace, verb: "approve", group: "deputize.io", name: "shop" };
+      const spec = {
+        user: PEOPLE.approver.name,
+        resourceAttributes: { ...attributes, resource: "platforms" },
+      };
+      const reviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+      await until("the role is gone", async () => {
+        const { body } = await kubernetes.call("POST", reviews, { spec });
+        return (body.status as { allowed: boolean }).allowed === false;
+      });
+      expect((await other.approve("approver", "help")).status).toBe(403);
       expect((await other.get("delegations", "help")).status).toBeUndefined();
     });
 
