@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { NO_CONTROLS } from "../input/schemas.ts";
+import { HIDDEN_DOT_SEGMENT, hidesDotSegment } from "../protocol/constraints/resource_path.ts";
 import { requestHash, sessionContext } from "../protocol/documents/context_binding.ts";
 import { canonicalJson } from "../protocol/encoding/canonical.ts";
 import { BINDING_BYTES } from "../protocol/encoding/constants.ts";
@@ -100,17 +101,47 @@ export function checkVerifier(operation: Operation, caller: ApiKeyCaller): void 
   }
 }
 
+/** The facts of a call that its operation determines. An empty text of the operation is an absent fact. */
+export type Place = { resource_id?: string | undefined; path?: string | undefined };
+
+/**
+ * Returns the resource and the path with which constraints are compared: those of the operation, without the
+ * path's query. Throws `invalid_request` if `given`, the call's context, contains other values, or if the
+ * path hides a dot segment. `prefix` starts the names in the message.
+ */
+export function placeOf(operation: Operation, given: Place = {}, prefix = ""): Place {
+  const { resource_id, requested_path } = operation;
+  const [path = ""] = requested_path.split("?", 1);
+  if (hidesDotSegment(path)) {
+    throw new ApiError("invalid_request", `${prefix}operation.requested_path: ${HIDDEN_DOT_SEGMENT}`);
+  }
+  const differs = (value: string | undefined, ...own: string[]) =>
+    value !== undefined && !own.includes(value);
+  if (differs(given.resource_id, resource_id)) throw different(prefix, "resource_id", "resource_id");
+  if (differs(given.path, path, requested_path)) throw different(prefix, "path", "requested_path");
+  return { resource_id: resource_id || undefined, path: path || undefined };
+}
+
+function different(prefix: string, fact: string, member: string): ApiError {
+  const [where, operation] = [
+    `${prefix === "" ? "context." : prefix}${fact}`,
+    `${prefix}operation.${member}`,
+  ];
+  return new ApiError("invalid_request", `${where}: differs from ${operation}; leave it out`);
+}
+
 /**
  * Returns the SHA-256 of an operation with its scope and context. Two calls with one invocation id are the
  * same operation if this hash is equal. The hash does not cover `action_profile`, the application's own name
- * for the kind of action.
+ * for the kind of action, nor the context's resource and path, which the operation determines.
  */
 export function operationHash(asked: {
   operation: Operation;
   requiredScope: string;
   context: Readonly<Record<string, string | number | undefined>> | undefined;
 }): Buffer {
-  const { operation, requiredScope, context = {} } = asked;
+  const { operation, requiredScope } = asked;
+  const { resource_id: _resource, path: _path, ...context } = asked.context ?? {};
   const { request_hash, payload_digest, action_profile: _, ...named } = operation;
   // Convert numbers to strings, because integers beyond 2^53 have no canonical form.
   const facts = Object.entries(context).map(([key, value]) => [key, String(value)]);

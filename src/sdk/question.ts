@@ -1,3 +1,4 @@
+import { hidesDotSegment } from "../protocol/constraints/resource_path.ts";
 import { CUSTOM_FORM, isRequirableScope } from "../protocol/documents/scopes.ts";
 import { ProtocolError } from "../protocol/encoding/errors.ts";
 import { bindOperation, type Operation, type OperationInput } from "./operation.ts";
@@ -18,7 +19,8 @@ export type AuthorizeCall = {
   operation?: OperationInput | undefined;
   /**
    * Facts about the request, such as `amount`, `currency` or `path`, with the names that verify expects. The
-   * service compares the certificates' constraints with them.
+   * service compares the certificates' constraints with them. With an operation, `resource_id` and `path` are
+   * the operation's: leave them out here.
    */
   context?: Readonly<Record<string, string | number>> | undefined;
   /** Whether the request's body was not read into `payload`. A proof cannot be bound to such a body. */
@@ -48,9 +50,13 @@ export function readQuestion(
   if (source === undefined || source === "") return { cause: "no_proof", requiredScope };
   const proof = readProof(source);
   if (proof === undefined) return { cause: "malformed_proof", requiredScope };
+  const context = factsOf(call);
+  const fault = faultOf(context);
+  if (fault !== undefined) return { cause: fault, requiredScope };
   try {
     const payload = frozenCopy(call.payload);
-    if (call.operation === undefined) return questionOf(call, { requiredScope, proof, payload });
+    const read = { requiredScope, proof, payload, context };
+    if (call.operation === undefined) return questionOf(read);
     if (call.unreadBody === true) return { cause: "unbindable_payload", requiredScope };
     if (verifier === undefined) throw new TypeError("verifier: is required for proofs bound to an operation");
     const { agentId = proof.agentId, invocationId } = call.operation;
@@ -59,7 +65,7 @@ export function readQuestion(
       { ...call.operation, agentId },
       { requiredScope, verifier, payloadDigest: payloadDigest(payload) },
     );
-    return questionOf(call, { requiredScope, proof, payload, operation });
+    return questionOf({ ...read, operation });
   } catch (error) {
     if (error instanceof ProtocolError) return { cause: "unbindable_payload", requiredScope };
     throw error;
@@ -75,11 +81,39 @@ export function demandScope(requiredScope: string): void {
   }
 }
 
-function questionOf(
-  { context }: AuthorizeCall,
-  read: { requiredScope: string; proof: Proof; payload: unknown; operation?: Operation },
-): Question {
-  const { requiredScope, proof, payload, operation } = read;
+type Facts = AuthorizeCall["context"];
+
+/**
+ * Returns the facts of a call. With an operation, takes its resource and path, without the path's query.
+ * Throws TypeError if the context names others, because they would belong to another action.
+ */
+function factsOf({ operation, context }: AuthorizeCall): Facts {
+  if (operation === undefined) return context;
+  const { resourceId = "", requestedPath = "" } = operation;
+  const own = { resource_id: resourceId, path: requestedPath.split("?", 1)[0] ?? "" };
+  const facts: Record<string, string | number> = { ...context };
+  for (const [name, value] of Object.entries(own)) {
+    if (facts[name] !== undefined && facts[name] !== value) {
+      throw new TypeError(`context: leave out ${name}, because the operation determines it`);
+    }
+    if (value !== "") facts[name] = value;
+  }
+  return Object.keys(facts).length === 0 ? undefined : facts;
+}
+
+function faultOf({ amount = 0, path = "" }: Facts = {}): Cause | undefined {
+  if (!(typeof amount === "number" && amount >= 0 && amount < Infinity)) return "invalid_amount";
+  return hidesDotSegment(String(path)) ? "hidden_dot_segment" : undefined;
+}
+
+function questionOf(read: {
+  requiredScope: string;
+  proof: Proof;
+  payload: unknown;
+  context: Facts;
+  operation?: Operation;
+}): Question {
+  const { requiredScope, proof, payload, operation, context } = read;
   const others = JSON.stringify({ required_scope: requiredScope, operation, context });
   return {
     requiredScope,

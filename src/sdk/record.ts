@@ -6,7 +6,7 @@ import { frozenCopy } from "./payload.ts";
  * Why the action runs or does not run. A cause is one of:
  * - the result of verify
  * - why the guard did not call verify: `no_scope`, `no_proof`, `malformed_proof`, `unbindable_payload`,
- *  `incomplete_operation`, `no_api_key`
+ *  `incomplete_operation`, `invalid_amount`, `hidden_dot_segment`, `no_api_key`
  * - why the guard did not act on `allow`: `replayed`, `principal_not_accepted`, `principals_not_read`,
  *  `record_not_retained`
  */
@@ -17,6 +17,8 @@ export type Cause =
   | "malformed_proof"
   | "unbindable_payload"
   | "incomplete_operation"
+  | "invalid_amount"
+  | "hidden_dot_segment"
   | "no_api_key"
   | "replayed"
   | "principal_not_accepted"

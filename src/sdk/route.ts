@@ -23,10 +23,11 @@ export type Route<Request> = {
   /**
    * If set, requires proofs that were made for this one action. Omitted members are read from the request:
    * the unchanged path and query, and the headers `X-Service-Invocation-ID` and `X-Service-Session-ID`. With
-   * a `proof_ref`, the agent id is in `X-Service-Agent-ID`.
+   * a `proof_ref`, the agent id is in `X-Service-Agent-ID`. The service compares constraints with the same
+   * resource and path.
    */
   operation?: (request: Request) => Pick<OperationInput, "action"> & Partial<OperationInput>;
-  /** Returns facts about the request. The service compares the certificates' constraints with these facts. */
+  /** Returns facts about the request, as `AuthorizeCall.context`: with an operation, no resource and path. */
   context?: (request: Request) => AuthorizeCall["context"];
 };
 

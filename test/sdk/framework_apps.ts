@@ -37,7 +37,6 @@ export const APPLICATIONS: Record<string, (guard: Guard, handler: Handler) => Pr
       guardExpress<express.Request<{ id: string }>>(guard, {
         requiredScope: "payments:send",
         operation: ({ params }) => ({ action: "refund", resourceId: params.id }),
-        context: ({ params }) => ({ resource_id: params.id }),
       }),
       answer as express.RequestHandler<{ id: string }>,
     );
@@ -74,7 +73,6 @@ export const APPLICATIONS: Record<string, (guard: Guard, handler: Handler) => Pr
       guardKoa<RouterContext>(guard, {
         requiredScope: "payments:send",
         operation: ({ params }) => ({ action: "refund", resourceId: params.id }),
-        context: ({ params }) => ({ resource_id: params.id ?? "" }),
       }),
       answer,
     );
@@ -105,7 +103,6 @@ export const APPLICATIONS: Record<string, (guard: Guard, handler: Handler) => Pr
         preHandler: guardFastify(guard, {
           requiredScope: "payments:send",
           operation: (request) => ({ action: "refund", resourceId: idOf(request) }),
-          context: (request) => ({ resource_id: idOf(request) }),
         }),
       },
       answer,

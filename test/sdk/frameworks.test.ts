@@ -93,7 +93,7 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
     expect(handler).toHaveBeenCalledOnce();
     expect(asked()[0]).toMatchObject({
       required_scope: "payments:send",
-      context: { resource_id: "7" },
+      context: { resource_id: "7", path: "/orders/7/refund" },
       operation: {
         verifier_id: "v",
         workspace_id: "w",

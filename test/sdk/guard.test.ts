@@ -31,6 +31,30 @@ describe("the guard's request to verify", () => {
     ]);
   });
 
+  test.each([
+    ["a negative amount", { context: { amount: -0.01 } }, "invalid_amount"],
+    ["an amount that is not a number", { context: { amount: Number.NaN } }, "invalid_amount"],
+    ["an amount without end", { context: { amount: Infinity } }, "invalid_amount"],
+    ["an amount as text", { context: { amount: "5" } }, "invalid_amount"],
+    ["an encoded dot segment", { context: { path: "/pub/%2e%2e/admin" } }, "hidden_dot_segment"],
+    [
+      "an encoded dot segment of its operation",
+      { operation: { ...operation, requestedPath: "/pub/..%2fadmin?x=1" } },
+      "hidden_dot_segment",
+    ],
+  ])("never contains %s", async (_, fields, cause) => {
+    const refused = await guardWith({ verifier }).authorize({ ...call, ...fields });
+    expect(refused).toMatchObject({ allowed: false, refusal: noAuthority, record: { cause } });
+    expect(world.stub.requests).toEqual([]);
+  });
+
+  test("may contain an amount of 0, and dots in a query", async () => {
+    const requestedPath = "/orders/7?next=%2e%2e/x";
+    await guardWith({ verifier }).authorize({ ...call, context: { amount: 0 } });
+    await guardWith({ verifier }).authorize({ ...call, operation: { ...operation, requestedPath } });
+    expect(sentBodies()).toMatchObject([{ context: { amount: 0 } }, { context: { path: "/orders/7" } }]);
+  });
+
   test("contains the configured service name in its path and headers", async () => {
     const guard = guardWith({ word: "ratify" });
     await guard.authorize(call);

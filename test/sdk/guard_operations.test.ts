@@ -83,6 +83,21 @@ describe("an operation", () => {
     });
   });
 
+  test("determines the resource and the path, without its query, that constraints are compared with", async () => {
+    const place = { resource_id: "order-7", path: "/orders/7/refund" };
+    const guard = guardWith({ verifier });
+    await guard.authorize({ ...call, operation });
+    await guard.authorize({ ...call, operation, context: { ...place, amount: 5, currency: "EUR" } });
+    expect(sentBodies().map(({ context }) => context)).toEqual([
+      place,
+      { ...place, amount: 5, currency: "EUR" },
+    ]);
+    for (const context of [{ resource_id: "order-8" }, { path: "/orders/8/refund" }]) {
+      await expect(guard.authorize({ ...call, operation, context })).rejects.toThrow(TypeError);
+    }
+    expect(sentBodies()).toHaveLength(2);
+  });
+
   test("does not run again after an earlier allow decision, unless the application permits replays", async () => {
     world.stub.respond(answeringBoth(answering(200, { ...ALLOW, replayed: true }), answering(200, {})));
     const action = vi.fn();

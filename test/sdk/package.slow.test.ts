@@ -97,7 +97,7 @@ describe("the package from npm pack", () => {
     const protocol = paths.filter((path) => /^dist\/protocol\/.*js$/.test(path)).sort();
     expect(protocol).toEqual(
       [
-        ...["documents/context_binding", "documents/scope_vocabulary"],
+        ...["constraints/resource_path", "documents/context_binding", "documents/scope_vocabulary"],
         ...["documents/scopes", "encoding/canonical", "encoding/constants", "encoding/errors"],
         ...["encoding/json", "encoding/json_reader", "encoding/json_values"],
       ].map((name) => `dist/protocol/${name}.js`),

@@ -6,7 +6,7 @@ import { type JsonObject, type JsonValue, plainJson } from "../../protocol/encod
 import type { ApiKeyCaller } from "../../route.ts";
 import type { FairQueue, StepAside } from "../admission/fair_queue.ts";
 import type { Decided } from "../decide/decision.ts";
-import { isJsonObject, readProof, type VerifyCall, verifyOptions } from "../verify/call.ts";
+import { isJsonObject, readOptions, readProof, type VerifyCall } from "../verify/call.ts";
 import { type VerifyDeps, verifyProof } from "../verify/verify_proof.ts";
 import { findRegistryAnswer, type RegistryDeps } from "./registry_answer.ts";
 
@@ -91,7 +91,7 @@ async function answer(
   const asked = { ...(plainJson(others) as object), context: plainJson(facts) };
   const { subject, action, resource, context } = validate(evaluationBody, asked);
   const { operation } = context ?? {};
-  const options = validate(verifyOptions, { required_scope: action.name, operation, context }, "context");
+  const options = readOptions({ required_scope: action.name, operation, context }, "context");
   if (subject.type !== "agent") return refused("unknown_subject");
   if (resource.type !== "connection" || resource.id !== caller.connectionId) {
     return refused("unknown_resource");

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
 import { MAX_BODY_BYTES, refuseNul, validate } from "../../input/validate.ts";
+import { HIDDEN_DOT_SEGMENT, hidesDotSegment } from "../../protocol/constraints/resource_path.ts";
 import { decodeProofBundle, type ProofBundle, proofBundle } from "../../protocol/documents/proof_bundle.ts";
 import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "../../protocol/encoding/constants.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
@@ -13,7 +14,7 @@ import {
 } from "../../protocol/encoding/json.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 import type { StepAside } from "../admission/fair_queue.ts";
-import { operationSchema } from "../operation.ts";
+import { operationSchema, placeOf } from "../operation.ts";
 import { decodeProofRef, type ProofRef } from "../present/proof_ref.ts";
 
 const number = z.number();
@@ -24,10 +25,14 @@ export const verifyContext = z.object({
   longitude: number.min(-180).max(180).optional(),
   altitude_m: number.optional(),
   speed_mps: number.min(0).optional(),
-  amount: number.optional(),
+  amount: number.min(0).optional(),
   currency: z.string().max(16).optional(),
   resource_id: z.string().max(512).optional(),
-  path: z.string().max(4096).optional(),
+  path: z
+    .string()
+    .max(4096)
+    .refine((path) => !hidesDotSegment(path), HIDDEN_DOT_SEGMENT)
+    .optional(),
 });
 
 /** The members of a verify call, except the proof. */
@@ -73,9 +78,20 @@ export function readVerifyCall(
   memo?: JsonMemo,
 ): VerifyCall {
   const { proof_bundle: bundle, proof_ref: ref, ...others } = readMembers(rawBody, { memo });
-  const options = validate(verifyOptions, plainJson(others));
+  const options = readOptions(plainJson(others));
   const proof = { bundle, ref, header: proofHeader };
   return { caller, options, readProof: () => readProof(proof, rawBody.length, memo) };
+}
+
+/**
+ * Reads the members of a call beside its proof. With an operation, resource and path of the context are those
+ * of the operation. Throws `invalid_request`; the message names members below `part`.
+ */
+export function readOptions(members: unknown, part = ""): z.infer<typeof verifyOptions> {
+  const options = validate(verifyOptions, members, part);
+  const { operation, context } = options;
+  if (operation === undefined) return options;
+  return { ...options, context: { ...context, ...placeOf(operation, context, part && `${part}.`) } };
 }
 
 /**

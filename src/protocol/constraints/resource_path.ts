@@ -22,6 +22,43 @@ export function normalizePath(path: string): string | undefined {
     : trimmed;
 }
 
+const ENCODED_BYTE = /%(?:u00)?([0-9a-f]{2})/gi;
+/** Decoders that accept overlong UTF-8 also read these bytes as `.` and as `/`. */
+const OVERLONG_DOT = /\xc0\xae|\xe0\x80\xae/g;
+const OTHER_SEPARATORS = /\\|\xc0\xaf|\xe0\x80\xaf/g;
+const MOST_ENCODINGS = 3;
+
+/** The rule that {@link hidesDotSegment} checks, as the end of a message. */
+export const HIDDEN_DOT_SEGMENT = "must not contain . or .. segments that are encoded or have parameters";
+
+/**
+ * Returns whether a server that decodes `path` can read a `.` or `..` segment that {@link normalizePath} does
+ * not see. Such a segment is percent-encoded, up to three times, or has parameters (`..;x`). Also returns
+ * true for an encoded control character and for text that is still encoded after three decodings.
+ */
+export function hidesDotSegment(path: string): boolean {
+  if (hasDotSegment(path)) return false;
+  let text = path;
+  for (let round = 0; round < MOST_ENCODINGS; round++) text = decoded(text);
+  if (decoded(text) !== text) return true;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a control character ends a path for some servers
+  if (text !== path && /[\0-\x1f\x7f]/.test(text)) return true;
+  return hasDotSegment(
+    text
+      .replace(OVERLONG_DOT, ".")
+      .replace(OTHER_SEPARATORS, "/")
+      .replace(/;[^/]*/g, ""),
+  );
+}
+
+function decoded(text: string): string {
+  return text.replace(ENCODED_BYTE, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+}
+
+function hasDotSegment(path: string): boolean {
+  return path.split("/").some((segment) => segment === "." || segment === "..");
+}
+
 /** Returns whether the normalized `path` equals `prefix` or is below it at a `/` boundary. */
 export function isWithin(prefix: string, path: string): boolean {
   return prefix === "/" || path === prefix || path.startsWith(`${prefix}/`);

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { ConstraintContext } from "../../../src/protocol/constraints/evaluate_constraints.ts";
-import { isWithin, normalizePath } from "../../../src/protocol/constraints/resource_path.ts";
+import { hidesDotSegment, isWithin, normalizePath } from "../../../src/protocol/constraints/resource_path.ts";
 import { outcome } from "../../support/answers.ts";
 
 describe("resource_path", () => {
@@ -81,6 +81,76 @@ describe("resource_path", () => {
         expect(isWithin(normal, normal)).toBe(true);
         expect(normal.split("/")).not.toContain("..");
       }),
+    );
+  });
+});
+
+describe("hidesDotSegment", () => {
+  test.each([
+    "/pub/%2e%2e/admin",
+    "/pub/%2E./admin",
+    "/pub/.%2e/admin",
+    "/pub/%2e/admin",
+    "/pub/%2e%2e",
+    "%2e%2e/admin",
+    "/pub/..%2fadmin",
+    "/pub%2f..%2fadmin",
+    "/pub/..%5cadmin",
+    "/pub/%252e%252e/admin",
+    "/pub/%25252e%25252e/admin",
+    "/pub/%2525252525252e/admin",
+    "/pub/%252e./admin",
+    "/pub/..;/admin",
+    "/pub/..;a=b/admin",
+    "/pub/%2e%2e%3bx/admin",
+    "/pub/..%00/admin",
+    "/pub/x%0d%0ay",
+    "/pub/%u002e%u002e/admin",
+    "/pub/%c0%ae%c0%ae/admin",
+    "/pub/%e0%80%ae./admin",
+    "/pub/..%c0%afadmin",
+  ])("finds a dot segment in %s", (path) => {
+    expect(hidesDotSegment(path)).toBe(true);
+  });
+
+  test.each([
+    "/",
+    "",
+    "/pub",
+    "/pub/a%20b/%C3%A9",
+    "/pub/a%2fb",
+    "/pub/v1..2/...",
+    "/pub/.hidden/x.;y",
+    "/pub/100%25",
+    "/pub/50%",
+    "/pub/%zz",
+    "/pub/a;b=../c",
+  ])("finds none in %s", (path) => {
+    expect(hidesDotSegment(path)).toBe(false);
+  });
+
+  test.each(["/pub/../admin", "/pub/./x", "/pub/../%2e%2e"])("leaves %s to normalizePath", (path) => {
+    expect(hidesDotSegment(path)).toBe(false);
+    expect(normalizePath(path)).toBeUndefined();
+  });
+
+  test("finds every dot segment that decoding an accepted path a few times shows", () => {
+    const part = fc.constantFrom(".", "..", "/", "%2e", "%2E", "%2f", "%252e", "%25", "a", ";", "%5c", "2e");
+    fc.assert(
+      fc.property(fc.array(part, { maxLength: 8 }), (parts) => {
+        const path = `/pub/${parts.join("")}`;
+        if (normalizePath(path) === undefined || hidesDotSegment(path)) return;
+        let text = path;
+        for (let round = 0; round < 5; round++) {
+          text = text.replaceAll(/%([0-9a-f]{2})/gi, (_, hex) =>
+            String.fromCharCode(Number.parseInt(hex, 16)),
+          );
+          expect(new URL(text.replaceAll("#", "").replaceAll("?", ""), "http://x").pathname).toMatch(
+            /^\/pub/,
+          );
+        }
+      }),
+      { numRuns: 2_000 },
     );
   });
 });
