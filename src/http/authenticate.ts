@@ -52,7 +52,7 @@ function lookUp(route: Route, authenticators: Authenticators, cookies: Cookies):
     case "public":
       return undefined;
     case "api_key":
-      return apiKeyLookUp(authenticators);
+      return apiKeyLookUp(authenticators, route.authorizationHeader);
     case "operator":
       return operatorLookUp(route, authenticators);
     case "session":
@@ -66,12 +66,27 @@ function lookUp(route: Route, authenticators: Authenticators, cookies: Cookies):
   }
 }
 
-function apiKeyLookUp({ findApiKey }: Authenticators): Check {
+function apiKeyLookUp({ findApiKey }: Authenticators, authorizationHeader = false): Check {
   return async (call) => {
-    call.caller = await findApiKey(call.header("x-service-api-key") ?? "");
+    const inAuthorization = authorizationHeader
+      ? keyInAuthorization(call.header("authorization"))
+      : undefined;
+    call.caller = await findApiKey(call.header("x-service-api-key") ?? inAuthorization ?? "");
     if (call.caller === undefined) throw new ApiError("invalid_api_key");
     call.provenAt = performance.now();
   };
+}
+
+/**
+ * Returns the API key in an `Authorization` header: the bare key, or a key after `Bearer` or `Basic`. Basic
+ * credentials (RFC 7617) have the key as password, or as user name with an empty password.
+ */
+function keyInAuthorization(value = ""): string {
+  const [, scheme = "", token = ""] = /^(?:(Bearer|Basic) +)?(\S+)$/i.exec(value) ?? [];
+  if (scheme.toLowerCase() !== "basic" || !/^[A-Za-z0-9+/]+=*$/.test(token)) return token;
+  const credentials = Buffer.from(token, "base64").toString();
+  const colon = credentials.indexOf(":");
+  return credentials.slice(colon + 1) || credentials.slice(0, colon);
 }
 
 function sessionLookUp({ findSession }: Authenticators, cookies: Cookies): Check {
@@ -172,14 +187,16 @@ export function isForRole(
   return roles === "person" || role === "owner" || (role !== null && roles.includes(role));
 }
 
-type Proof = "session" | "refresh" | "api_key" | "operator";
+type Proof = "session" | "refresh" | "api_key" | "bearer";
+
+const BEARER: readonly Proof[] = ["bearer"];
 
 const byAccess: Record<Access, readonly Proof[]> = {
   public: [],
   session: ["session"],
   api_key: ["api_key"],
   account: ["api_key", "session"],
-  operator: ["operator"],
+  operator: BEARER,
 };
 
 /**
@@ -188,13 +205,13 @@ const byAccess: Record<Access, readonly Proof[]> = {
  */
 export function challengesOf(route: Route, names: Names): string | undefined {
   const demanded = (route.demands ?? []).filter((name) => name !== "csrf");
-  const proofs = [...byAccess[route.access], ...demanded];
+  const proofs = [...byAccess[route.access], ...demanded, ...(route.authorizationHeader ? BEARER : [])];
   return proofs.length === 0 ? undefined : proofs.map((proof) => challengeOf(proof, names)).join(", ");
 }
 
 function challengeOf(proof: Proof, names: Names): string {
   const realm = `realm="${names.word}"`;
-  if (proof === "operator") return `Bearer ${realm}`;
+  if (proof === "bearer") return `Bearer ${realm}`;
   if (proof === "api_key") return `ApiKey ${realm}, header="${names.header("X-Service-API-Key")}"`;
   return `Cookie ${realm}, cookie-name="${names.cookie(proof)}"`;
 }

@@ -35,6 +35,7 @@ const callers: Record<string, string> = {
   refresh: "refresh cookie",
   csrf: "CSRF header",
   api_key: "API key",
+  bearer: "API key as bearer token",
 };
 
 function callersOf({ security }: Operation): Html {

@@ -5,12 +5,14 @@ import type { Json } from "../openapi/schema.ts";
 import { type Operation, operationSection } from "./operation.ts";
 import { STYLE } from "./style.ts";
 
+type SecurityScheme = { in?: string; name?: string; scheme?: string; description: string };
+
 type Document = {
   info: { title: string; version: string; description: string };
   servers: { url: string }[];
   tags: { name: string; description: string }[];
   paths: Record<string, Record<string, Operation>>;
-  components: { securitySchemes: Record<string, { in: string; name: string; description: string }> };
+  components: { securitySchemes: Record<string, SecurityScheme> };
 };
 
 const POLICY = [
@@ -87,7 +89,7 @@ function callersSection({ components }: Document): Html {
   const schemes = Object.values(components.securitySchemes);
   return html`<section><h2>Who calls</h2><dl>${schemes.map(
     (scheme) =>
-      html`<dt><code>${scheme.name}</code> <span class="quiet">${scheme.in}</span></dt><dd>${scheme.description}</dd>`,
+      html`<dt><code>${scheme.name ?? "Authorization"}</code> <span class="quiet">${scheme.in ?? scheme.scheme}</span></dt><dd>${scheme.description}</dd>`,
   )}</dl>
 <p>Bodies are JSON, at most 256 kB; members that are not known are ignored. Every answer carries <code>X-Request-Id</code>, the request's own when it has one. A call that is refused or fails is answered by one object, <code>error</code>, with a stable <code>code</code>, a <code>message</code> for people and the <code>status</code>.</p></section>`;
 }

@@ -106,6 +106,7 @@ function securitySchemes(names: Names): Json {
     refresh: cookie("refresh", "Renews a session; can be used once"),
     csrf: header("X-Service-CSRF", `The value of the cookie ${names.cookie("csrf")}`),
     api_key: header("X-Service-API-Key", "The application behind a connection"),
+    bearer: { type: "http", scheme: "bearer", description: "The API key, as AuthZEN clients send it" },
   };
 }
 

@@ -44,7 +44,7 @@ function securityOf(route: Route): Json[] {
   const byAccess: Record<Access, Json[]> = {
     public: route.demands === undefined ? [] : [demanded],
     session: [session],
-    api_key: [{ api_key: [] }],
+    api_key: [{ api_key: [] }, ...(route.authorizationHeader ? [{ bearer: [] }] : [])],
     account: [{ api_key: [] }, session],
     operator: [],
   };

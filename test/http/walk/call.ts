@@ -98,6 +98,9 @@ export function credentialsOf({ path, security }: Operation, scene: Scene, choic
     ...(demanded.includes("api_key")
       ? [["x-service-api-key", scene.platform.apiKey] as [string, string]]
       : []),
+    ...(demanded.includes("bearer")
+      ? [["authorization", `Bearer ${scene.platform.apiKey}`] as [string, string]]
+      : []),
   ];
 }
 

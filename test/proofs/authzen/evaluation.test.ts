@@ -214,6 +214,75 @@ describe("an AuthZEN question", () => {
     expect(answer.headers.get("x-request-id")).toBe("bfe9eb29-ab87-4ca3-be83-a1d5d8305716");
   });
 
+  describe("signs in with Authorization", () => {
+    // The OpenID Foundation's Kong and Tyk plugins, its Envoy authorizer and both of its test runners send the
+    // configured text as it is. Their published results used the bare key, Bearer and Basic.
+    const basic = (credentials: string) => `Basic ${Buffer.from(credentials).toString("base64")}`;
+    const forms: [string, (key: string) => string][] = [
+      ["the bare key", (key) => key],
+      ["Bearer", (key) => `Bearer ${key}`],
+      ["Bearer in lower case", (key) => `bearer ${key}`],
+      ["Basic with the bare key", (key) => `Basic ${key}`],
+      ["basic in lower case", (key) => `basic ${key}`],
+      ["Basic with the key as password", (key) => basic(`pdp:${key}`)],
+      ["Basic with the key as user name", (key) => basic(`${key}:`)],
+    ];
+    const signedIn = (path: string, body: unknown, authorization: string, key?: string) =>
+      world.api.client().post(path, body, {
+        headers: { authorization, ...(key === undefined ? {} : { "x-service-api-key": key }) },
+        csrf: false,
+      });
+
+    test.each(forms)("as %s, for one question and for several", async (_, form) => {
+      const app = await registryApplication(world);
+      const authorization = form(app.platform.apiKey);
+      const one = await signedIn("/access/v1/evaluation", question(app), authorization);
+      expect(one).toMatchObject({ status: 200, body: { decision: true } });
+      const body = { evaluations: [question(app)] };
+      const several = await signedIn("/access/v1/evaluations", body, authorization);
+      expect(several).toMatchObject({ status: 200, body: { evaluations: [{ decision: true }] } });
+    });
+
+    test.each(forms)("as %s at these two paths only", async (_, form) => {
+      const app = await world.application();
+      const authorization = form(app.platform.apiKey);
+      for (const path of [
+        "/v1/service/challenge",
+        "/v1/service/verify",
+        "/v1/service/delegations/self-request",
+      ])
+        expect((await signedIn(path, {}, authorization)).status).toBe(401);
+    });
+
+    test.each([
+      ["no key", ""],
+      ["another scheme", "Digest KEY"],
+      ["two keys", "Bearer KEY KEY"],
+      ["a key beside other credentials", "Bearer x, Bearer KEY"],
+      ["Basic without a key", basic(":")],
+    ])("fails with %s, and the answer names the credentials", async (_, text) => {
+      const app = await world.application();
+      const answer = await signedIn(
+        "/access/v1/evaluation",
+        question(app),
+        text.replaceAll("KEY", app.platform.apiKey),
+      );
+      expect(errorOf(answer)).toBe("401 invalid_api_key");
+      expect(answer.headers.get("www-authenticate")).toBe(
+        'ApiKey realm="service", header="X-Service-API-Key", Bearer realm="service"',
+      );
+    });
+
+    test("only if X-Service-API-Key is absent", async () => {
+      const app = await registryApplication(world);
+      const { apiKey } = app.platform;
+      const ask = (authorization: string, key: string) =>
+        signedIn("/access/v1/evaluation", question(app), authorization, key);
+      expect((await ask("Bearer of-a-proxy", apiKey)).body.decision).toBe(true);
+      expect(errorOf(await ask(`Bearer ${apiKey}`, "unknown"))).toBe("401 invalid_api_key");
+    });
+  });
+
   test("may contain unknown properties and members", async () => {
     const app = await registryApplication(world);
     const properties = { department: "sales", nested: { list: [1, 2.5, null] } };
