@@ -118,7 +118,10 @@ export const otherwise: Record<string, { answers: string; own?: string; why: str
     answers: "400 session_context_mismatch",
     why: "the application's own word",
   },
-  "verify_proof body.context.resource_id": { answers: "200", why: "the application's own word" },
+  "verify_proof body.context.resource_id": {
+    answers: "400 invalid_request",
+    why: "the operation determines the resource",
+  },
   "try_proof body.context.resource_id": { answers: "200", why: "the application's own word" },
   "access_evaluation body.subject.id": { answers: "false", why: "AuthZEN answers false" },
   "access_evaluation body.resource.id": { answers: "false", why: "AuthZEN answers false" },
