@@ -215,8 +215,8 @@ describe("an AuthZEN question", () => {
   });
 
   describe("signs in with Authorization", () => {
-    // The OpenID Foundation's Kong and Tyk plugins, its Envoy authorizer and both of its test runners send the
-    // configured text as it is. Their published results used the bare key, Bearer and Basic.
+    // The OpenID Foundation's Kong and Tyk plugins, its Envoy authorizer and both of its test runners send
+    // the configured text as it is. Their published results used the bare key, Bearer and Basic.
     const basic = (credentials: string) => `Basic ${Buffer.from(credentials).toString("base64")}`;
     const forms: [string, (key: string) => string][] = [
       ["the bare key", (key) => key],
