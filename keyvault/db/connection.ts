@@ -25,7 +25,8 @@ export const OPTIONS = Object.entries(SESSION)
   .map(([name, value]) => `-c ${name}=${value}`)
   .join(" ");
 
-const SERVER = "select pg_postmaster_start_time()::text as server";
+/** When the server started, which no two servers share. The text does not depend on the session. */
+export const SERVER = "extract(epoch from pg_postmaster_start_time())::text as server";
 /** Errors after which a connection is useless: it is broken, read-only or without rights, or it ends. */
 const ENDING = /^(?:08...|25006|42501|57P..|XX...)$/;
 /** Parameters that the server reports, and that are `on` if it accepts no changes. */
@@ -37,7 +38,7 @@ const READ_ONLY = ["in_hot_standby", "default_transaction_read_only"];
  * the connection ends as soon as it has no transaction.
  */
 export class Connection extends pg.Client {
-  /** When the server started, which no two servers share. Undefined until the connection is open. */
+  /** See {@link SERVER}. Undefined until the connection is open. */
   server: string | undefined;
   #isReadOnly = false;
   #isSpent = false;
@@ -69,7 +70,7 @@ export class Connection extends pg.Client {
       await this.end();
       throw Object.assign(new Error("The database accepts no changes"), { code: "25006" });
     }
-    const { rows } = await this.query<{ server: string }>(SERVER);
+    const { rows } = await this.query<{ server: string }>(`select ${SERVER}`);
     this.server = rows[0]?.server;
     // The driver's own listener is earlier. It has already begun the next query, if there is one.
     this.connection.on("readyForQuery", ({ status }: { status: string }) => {

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "../log.ts";
-import type { Connection } from "./connection.ts";
+import { type Connection, SERVER } from "./connection.ts";
 import { createClient } from "./database.ts";
 
 /** The server that accepts changes to the vault's database, as this process sees it. */
@@ -15,9 +15,9 @@ const RETRY_MS = 100;
 const CONNECT_MS = 1_000;
 const ANSWER_MS = 900;
 
-/** Finds the start time, which no two servers share. Cancels an earlier change, which may still wait. */
+/** Finds the server. Cancels an earlier change, which may still wait. */
 const IDENTIFY = `
-select pg_postmaster_start_time()::text as server,
+select ${SERVER},
        (select bool_or(pg_cancel_backend(pid)) from pg_stat_activity
         where pid = $1 and application_name = $2) as cancelled`;
 

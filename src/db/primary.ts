@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "../log.ts";
-import { type Connection, openConnection, ReadOnlyServer } from "./connection.ts";
+import { type Connection, openConnection, ReadOnlyServer, SERVER } from "./connection.ts";
 
 /** The server that accepts changes to the database, as this process sees it. */
 export type Primary = {
@@ -18,12 +18,9 @@ const CONNECT_MS = 1_000;
 const ANSWER_MS = 900;
 const FRESH_MS = 3_000;
 
-/**
- * Finds the start time, which no two servers share. Cancels the change of an earlier attempt, which may still
- * wait.
- */
+/** Finds the server. Cancels the change of an earlier attempt, which may still wait. */
 const IDENTIFY = `
-select pg_postmaster_start_time()::text as server,
+select ${SERVER},
        (select bool_or(pg_cancel_backend(pid)) from pg_stat_activity
         where pid = $1 and application_name = $2) as cancelled`;
 
