@@ -83,13 +83,13 @@ function decisions(known: Known, stored: Stored): Record<string, unknown[]> {
 }
 
 function events({ connections, received }: Known, stored: Stored): Record<string, unknown[]> {
-  const possible = new Set([
-    ...connections.map((about) => keyOf({ event: "connection.created", about })),
-    ...[...stored.certificates].flatMap(([about, { request, status }]) => [
-      keyOf({ event: "delegation.approved", about: request }),
-      ...(status === "revoked" ? [keyOf({ event: "delegation.revoked", about })] : []),
-    ]),
+  const caused = [...stored.certificates].flatMap(([about, { request, status }]) => [
+    keyOf({ event: "delegation.approved", about: request }),
+    ...(status === "revoked" ? [keyOf({ event: "delegation.revoked", about })] : []),
   ]);
+  // Sent only if the callback URL is set in time.
+  const created = connections.map((about) => keyOf({ event: "connection.created", about }));
+  const possible = new Set([...created, ...caused]);
   const accepted = received.filter(({ isAccepted }) => isAccepted);
   const has = new Set(accepted.map(keyOf));
   const ids = Map.groupBy(received, keyOf);
@@ -103,7 +103,7 @@ function events({ connections, received }: Known, stored: Stored): Record<string
     return places.some((place, n) => place <= (places[n - 1] ?? -1));
   });
   return {
-    "lost events": [...possible].filter((key) => !has.has(key)),
+    "lost events": caused.filter((key) => !has.has(key)),
     "invented events": received.filter((one) => !possible.has(keyOf(one))),
     "events with several ids": [...ids].filter(
       ([, all]) => new Set(all.map(({ deliveryId }) => deliveryId)).size > 1,
