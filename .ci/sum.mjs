@@ -1,6 +1,6 @@
 // Adds up the results of .ci/run in a folder: `<name>.status` of each suite or check, and `<name>.json` of
-// each suite. Prints failed and skipped tests with the first lines of their messages. The last line is "N
-// passed, N failed". Exits with 0 only if nothing failed and nothing was skipped.
+// each suite (see report.mjs). Prints failed and skipped tests, and the first lines of the failures' messages.
+// The last line is "N passed, N failed". Exits with 0 only if nothing failed and nothing was skipped.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
@@ -18,32 +18,23 @@ function complain(line) {
 }
 
 /** Returns the first lines of each message without colors. They show at the end of the output why tests failed. */
-function beginningsOf(messages = []) {
+function beginningsOf(messages) {
   const lines = messages.flatMap((message) => stripVTControlCharacters(message).split("\n").slice(0, LINES));
   return lines.map((line) => `\n    ${line.slice(0, WIDTH)}`).join("");
 }
 
 function addSuite(name, status) {
-  const report = JSON.parse(readFileSync(join(folder, `${name}.json`), "utf8"));
-  const before = sum.failed;
-  for (const file of report.testResults) {
-    for (const { fullName, status: outcome, failureMessages } of file.assertionResults) {
-      const kind = outcome === "passed" || outcome === "failed" ? outcome : "skipped";
-      sum[kind] += 1;
-      if (kind !== "passed") {
-        complain(`${kind}: ${name}: ${fullName}${beginningsOf(failureMessages)}`);
-      }
-    }
-    if (file.status === "failed" && !file.assertionResults.some(({ status: outcome }) => outcome === "failed")) {
-      sum.failed += 1;
-      complain(`failed: ${name}: ${file.name} as a whole: ${file.message}`);
-    }
-  }
-  if (status !== 0 && sum.failed === before) {
+  const { passed, failed, skipped } = JSON.parse(readFileSync(join(folder, `${name}.json`), "utf8"));
+  sum.passed += passed;
+  sum.failed += failed.length;
+  sum.skipped += skipped.length;
+  for (const test of skipped) complain(`skipped: ${name}: ${test}`);
+  for (const { name: test, messages } of failed) complain(`failed: ${name}: ${test}${beginningsOf(messages)}`);
+  if (status !== 0 && failed.length === 0) {
     sum.failed += 1;
     complain(`failed: ${name} ended with status ${status}`);
   }
-  if (report.testResults.length === 0) {
+  if (passed + failed.length + skipped.length === 0) {
     complain(`${name} has no tests`);
   }
 }
