@@ -58,6 +58,7 @@ export const errorCodes = {
   ],
   domain_limit: [409, "An organization can register at most 20 domains"],
   platform_limit: [409, "A personal account can register only one platform"],
+  request_limit: [409, "The connection, the account or the requester has too many pending requests"],
   no_agent: [409, "The connection has no agent"],
   agent_disabled: [409, "The agent is disabled"],
   request_not_pending: [409, "The delegation request is no longer pending"],

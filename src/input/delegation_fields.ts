@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { fitsBytes } from "../protocol/encoding/fields.ts";
 import { freeText, isoTimeInput } from "./schemas.ts";
 
 const LONGEST_SECONDS = 2_147_483_647;
@@ -8,6 +9,16 @@ export const constraint = z.record(z.string(), z.unknown());
 
 /** Constraints in a call. */
 export const constraintList = z.array(constraint).max(32);
+
+const MAX_CONSTRAINTS_BYTES = 16_384;
+
+/** Constraints in a call by a person. The list is stored, so its size is limited. */
+export const boundedConstraints = constraintList
+  .refine(
+    (list) => fitsBytes(JSON.stringify(list), MAX_CONSTRAINTS_BYTES),
+    `must have at most ${MAX_CONSTRAINTS_BYTES} bytes as JSON`,
+  )
+  .describe(`At most ${MAX_CONSTRAINTS_BYTES} bytes of JSON`);
 
 /** Body with the reason for a denial or revocation. The body may be absent. */
 export const reasonBody = z.object({ reason: freeText(500).nullish() }).optional();

@@ -1,3 +1,6 @@
+import type { Database } from "../../src/db/database.ts";
+import type { DelegationRequestRow } from "../../src/db/tables.ts";
+import { newRequestId } from "../../src/ids.ts";
 import type { Person, TestApi } from "./api.ts";
 import type { HttpAnswer, HttpClient } from "./http.ts";
 
@@ -45,6 +48,26 @@ export async function selfRequest(
   });
   if (answer.status !== 201) throw new Error(answer.text);
   return String(answer.body.request_id);
+}
+
+/** Stores `count` copies of a pending request, with other values of some columns. */
+export async function copyRequest(
+  db: Database,
+  requestId: string,
+  count: number,
+  columns: Partial<DelegationRequestRow> = {},
+): Promise<void> {
+  const row = await db("delegation_requests").where({ request_id: requestId }).first();
+  if (row === undefined) throw new Error(`There is no request ${requestId}`);
+  const constraints = JSON.stringify(row.constraints) as unknown as unknown[];
+  const copies = Array.from({ length: count }, () => ({
+    ...row,
+    constraints,
+    external_id: null,
+    ...columns,
+    request_id: newRequestId(),
+  }));
+  await db.batchInsert("delegation_requests", copies);
 }
 
 /** Returns an error response's code, or `undefined` for any other response. */

@@ -35,6 +35,7 @@ function putDelegationRoute(deps: Deps): Route {
       "ceiling_exceeded",
       "invalid_expiry",
       "invalid_constraints",
+      "request_limit",
       "external_conflict",
       "action_limited",
     ],

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
-import { constraintList, expiryFields, reasonBody } from "../../input/delegation_fields.ts";
+import { boundedConstraints, expiryFields, reasonBody } from "../../input/delegation_fields.ts";
 import { MAX_SCOPES } from "../../input/platform_fields.ts";
 import { idText } from "../../input/schemas.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
@@ -18,7 +18,7 @@ const params = z.object({ request_id: idText });
 
 const approveBody = z.object({
   approved_scope: z.array(z.string()).max(MAX_SCOPES).describe("All or part of what was requested"),
-  constraints: constraintList.optional().describe("Apply in addition to the requested ones"),
+  constraints: boundedConstraints.optional().describe("Apply in addition to the requested ones"),
   ...expiryFields,
 });
 

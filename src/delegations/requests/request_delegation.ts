@@ -10,6 +10,7 @@ import { findAgent } from "../../platforms/agents/agents.ts";
 import { findConnection, type LivePlatform, lockConnection } from "../../platforms/platform_record.ts";
 import { endOf, type RequestedExpiry } from "../requested_end.ts";
 import { certificateFields } from "./certificate_fields.ts";
+import { checkPending } from "./pending_limits.ts";
 
 const PENDING_SECONDS = 7 * 24 * 3600;
 
@@ -26,6 +27,8 @@ export type NewRequest = {
   constraints: readonly unknown[];
   /** The person with a session who makes the request. */
   requestedBy?: string;
+  /** Whether that person's account is a personal one. */
+  isAlone?: boolean;
   externalId: string | null;
   objectName?: string;
   declared?: DeclaredFields;
@@ -37,7 +40,7 @@ export type NewRequest = {
  * request with this external id exists, returns that request after the same checks.
  *
  * Throws `not_found`, `no_agent`, `agent_required`, `agent_disabled`, `invalid_scopes`, `ceiling_exceeded`,
- * `invalid_expiry`, `invalid_constraints`.
+ * `invalid_expiry`, `invalid_constraints`, `request_limit`.
  */
 export async function requestDelegation(
   { db, clock }: { db: Database; clock: Clock },
@@ -53,6 +56,9 @@ export async function requestDelegation(
     const scope = chooseScope(platform, newRequest.scope);
     const now = clock.now();
     checkGrantable(owner, agent, scope, newRequest, now);
+    const { requestedBy = null, isAlone = false } = newRequest;
+    const requester = { accountId: agent.account_id, connectionId: connection_id, requestedBy, isAlone };
+    await checkPending(tx, requester, now);
     return insertRequest(tx, agent, scope, newRequest, now);
   });
 }

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import { isRequestId } from "../../ids.ts";
-import { constraintList, expiryFields } from "../../input/delegation_fields.ts";
+import { boundedConstraints, expiryFields } from "../../input/delegation_fields.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
 import { scopeList } from "../../input/platform_fields.ts";
 import { idText } from "../../input/schemas.ts";
@@ -24,7 +24,7 @@ const body = z.object({
   connection_id: idText,
   agent_id: idText.optional().describe("May be omitted if the connection has exactly one agent"),
   requested_scope: scopeList.optional().describe("The platform's whole ceiling if omitted"),
-  constraints: constraintList.optional(),
+  constraints: boundedConstraints.optional(),
   ...expiryFields,
 });
 
@@ -52,6 +52,7 @@ export function selfRequestRoute({ db, clock }: { db: Database; clock: Clock }):
       "ceiling_exceeded",
       "invalid_expiry",
       "invalid_constraints",
+      "request_limit",
     ],
     async handle({ caller, body }) {
       const owner = await findOwner(db, caller.accountId);
@@ -65,6 +66,7 @@ export function selfRequestRoute({ db, clock }: { db: Database; clock: Clock }):
           expiry: readExpiry(body),
           constraints: body.constraints ?? [],
           requestedBy: caller.person.accountId,
+          isAlone: !caller.organization,
           externalId: null,
         },
       );

@@ -86,6 +86,7 @@ const refusals: Partial<Record<ErrorCode, Reason>> = {
   four_eyes_required: "FourEyesRequired",
   approval_policy_missing: "ApprovalPolicyMissing",
   action_limited: "LimitReached",
+  request_limit: "LimitReached",
   not_available: "ApprovalPolicyMissing",
 };
 

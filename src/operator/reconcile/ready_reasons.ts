@@ -94,7 +94,8 @@ export const reasons = {
   LimitReached: {
     progress: "stuck",
     meaning:
-      "The API carried out the same action too often within a short time. The message names the action. The operator tries again when the API allows it.",
+      "The API carried out the same action too often within a short time, or too many requests are pending. The message names the limit. The operator tries again when the API allows it.",
+    recheckMs: 30_000,
   },
   ClusterRefused: {
     progress: "stuck",

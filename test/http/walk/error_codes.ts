@@ -9,7 +9,7 @@ import { leaderOf, OPERATOR_TOKEN, type Person, type TestApi } from "../../suppo
 import { createClient, type HttpAnswer } from "../../support/http.ts";
 import { addRevoked } from "../../support/mass_revocation.ts";
 import { actingFor, addMember } from "../../support/members.ts";
-import { createAgent, registerPlatform } from "../../support/platform_world.ts";
+import { copyRequest, createAgent, registerPlatform } from "../../support/platform_world.ts";
 import { startTcpProxy } from "../../support/surroundings/tcp_proxy.ts";
 import { SCOPE, type Scene, setScene } from "./scene.ts";
 import { startWholeApi } from "./world.ts";
@@ -307,6 +307,10 @@ export const scenarios: Record<ErrorCode, Scenario> = {
   domain_not_verified: (_, { person, platform }) =>
     person.client.post(`/v1/service/platforms/${platform.platformId}/publish`),
   last_owner: (_, { person }) => person.client.post("/v1/service/organization/leave"),
+  request_limit: async (api, scene) => {
+    await copyRequest(api.db, scene.requestId, 50);
+    return ask(scene);
+  },
   no_agent: async (_, scene) => {
     const { connectionId } = await registerPlatform(scene.person, {}, "/v1/service/platforms");
     return ask(scene, { connection_id: connectionId });
@@ -434,7 +438,7 @@ export const spending: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   ...(["invalid_api_key", "no_active_delegation", "member_limit", "domain_limit", "domain_taken"] as const),
   ...(["no_callback", "callback_inactive", "delivery_under_way", "delivery_body_erased"] as const),
   ...(["delivery_limit", "recovery_open", "agent_disabled", "request_not_pending"] as const),
-  ...(["answer_not_kept", "outcome_conflict"] as const),
+  ...(["answer_not_kept", "outcome_conflict", "request_limit"] as const),
 ]);
 
 /** Requests two decisions with credit for one. */
