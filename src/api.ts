@@ -24,7 +24,9 @@ import { docsPage } from "./http/docs/page.ts";
 import { frontPage } from "./http/front_page.ts";
 import { createIdempotency } from "./http/idempotency.ts";
 import { mailboxPage } from "./http/mailbox_page.ts";
-import { openApiDocument, openApiPage } from "./http/openapi/openapi.ts";
+import { jsonPage } from "./http/openapi/json_page.ts";
+import { openApiDocument } from "./http/openapi/openapi.ts";
+import { publishedDocument } from "./http/openapi/published.ts";
 import { seenClientPage } from "./http/server/seen_client.ts";
 import { addressOf, startServer } from "./http/server/server.ts";
 import { rootOf } from "./input/url.ts";
@@ -168,7 +170,7 @@ export async function startApi({
   const { assets, serve } = readAssets(new URL(config.BASE_URL).pathname.replace(/\/+$/, ""));
   const pages = [
     serve,
-    openApiPage(document),
+    jsonPage("/openapi.json", () => publishedDocument(document())),
     asyncApiPage(() => asyncApiDocument(named)),
     docsPage(document),
     frontPage(pageUrl(config, "/console")),

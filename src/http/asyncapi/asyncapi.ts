@@ -2,7 +2,7 @@ import type Koa from "koa";
 import { eventSchemas } from "../../events/schemas/event_schemas.ts";
 import type { Json } from "../../events/schemas/record_headers.ts";
 import { createNames } from "../../input/names.ts";
-import { jsonPage } from "../openapi/openapi.ts";
+import { jsonPage } from "../openapi/json_page.ts";
 import { channelsOf } from "./channels.ts";
 import { deadLetterMessage, recordMessage, webhookMessage } from "./messages.ts";
 

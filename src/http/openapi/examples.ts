@@ -64,8 +64,10 @@ const shown: Json = {
   public_key: KEY,
   public_key_json: KEY,
   receipt: { receipt_id: ID, decision: "allow" },
+  reason: "No longer needed",
   receipt_hash: HASH,
   receipt_id: ID,
+  replayed: false,
   request_id: `req-${ID}`,
   requested_scope: [SCOPE],
   required_scope: SCOPE,
@@ -126,7 +128,7 @@ export function requestExample(operationId: string, schema: Json): unknown {
 
 /** Returns a value that matches a schema. Uses the example value for the member name if there is one. */
 export function exampleOf(schema: Json, name = ""): unknown {
-  if (empty.has(name) && mayBeNull(schema)) return null;
+  if (mayBeNull(schema) && (empty.has(name) || !Object.hasOwn(shown, name))) return null;
   const one = firstOf(schema);
   const { const: only, enum: words, default: usual, type } = one;
   if (only !== undefined) return only;
@@ -160,11 +162,13 @@ function firstOf(schema: Json): Json {
   return forms?.[0] === undefined ? schema : firstOf(forms[0]);
 }
 
-function mayBeNull({ anyOf }: Json): boolean {
-  return Array.isArray(anyOf) && anyOf.some(({ type }: Json) => type === "null");
+function mayBeNull({ anyOf, type }: Json): boolean {
+  if (Array.isArray(type)) return type.includes("null");
+  return Array.isArray(anyOf) && anyOf.some((form: Json) => form.type === "null");
 }
 
 function isOf(value: unknown, type: unknown): boolean {
+  if (Array.isArray(type)) return type.some((each) => isOf(value, each));
   if (Array.isArray(value)) return type === "array";
   if (typeof value === "number") return type === "integer" || type === "number";
   return typeof value === type;

@@ -1,4 +1,3 @@
-import type Koa from "koa";
 import { createNames, type Names } from "../../input/names.ts";
 import { rootOf } from "../../input/url.ts";
 import type { Route } from "../../route.ts";
@@ -30,9 +29,14 @@ const tags: Record<string, string> = {
   "ext-auth": "The call that gateways make before they pass a request on",
 };
 
+const DESCRIPTION = `Issues, stores and checks authority that people lend to AI agents.
+
+Every response has the header \`X-Request-Id\`: the request's own, or a new one.`;
+
 /**
- * Returns the OpenAPI 3.1 document of the public operations, without the operator's operations. Paths,
- * headers and cookies contain the service's name, not the aliases of this name.
+ * Returns the full OpenAPI 3.1 document of the public operations, without the operator's operations. Paths,
+ * headers and cookies contain the service's name, not the aliases of this name. Each operation contains all
+ * its parts itself. The API serves this document in the shorter form of `publishedDocument`.
  */
 export function openApiDocument(routes: readonly Route[], { baseUrl, word, version }: DocumentInfo): Json {
   const names = createNames(word);
@@ -53,7 +57,9 @@ export function openApiDocument(routes: readonly Route[], { baseUrl, word, versi
     info: {
       title: "Deputize",
       version,
-      description: "Issues, stores and checks authority that people lend to AI agents.",
+      description: DESCRIPTION,
+      contact: { name: "Deputize maintainers", url: "https://deputize.io" },
+      license: { name: "Apache 2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: rootOf(baseUrl) }],
     tags: [...used].sort(byPlace).map((name) => ({ name, description: tags[name] ?? name })),
@@ -64,22 +70,6 @@ export function openApiDocument(routes: readonly Route[], { baseUrl, word, versi
       securitySchemes: securitySchemes(names),
     },
   };
-}
-
-/** Serves a document at `path` as JSON. The document is created at the first request. */
-export function jsonPage(path: string, document: () => object): Koa.Middleware {
-  let text: string | undefined;
-  return async (ctx, next) => {
-    if (ctx.path !== path || (ctx.method !== "GET" && ctx.method !== "HEAD")) return next();
-    text ??= JSON.stringify(document());
-    ctx.type = "application/json";
-    ctx.body = text;
-  };
-}
-
-/** Serves the OpenAPI document at `/openapi.json`. */
-export function openApiPage(document: () => Json): Koa.Middleware {
-  return jsonPage("/openapi.json", document);
 }
 
 const requestIdHeader = {

@@ -137,12 +137,16 @@ function retryHeaders(status: number): Json {
   return status === 429 || status === 503 ? { "Retry-After": retryAfter } : {};
 }
 
+/** The title of every error's schema. */
+export const ERROR = "Error";
+
 /** Returns the schema of an error with this status and one of these codes. Default: any status and code. */
 export function errorSchema(
   status: Json = { description: "The answer's HTTP status" },
   codes: readonly string[] = Object.keys(errorCodes),
 ): Json {
   return {
+    title: ERROR,
     type: "object",
     description: "The answer to a call that was refused or failed",
     required: ["error"],

@@ -10,7 +10,7 @@ const accessErrors: Record<Access, ErrorCode[]> = {
 };
 
 /** Error codes of every call: any call may exceed its client's rate limit, and any component may fail. */
-const ANY_CALL = ["rate_limited", "internal", "unavailable"] as const;
+export const ANY_CALL = ["rate_limited", "internal", "unavailable"] as const;
 
 /** Returns every error code of a route: its own, those of its access and options, and those of every call. */
 export function routeErrors(route: Route): ErrorCode[] {

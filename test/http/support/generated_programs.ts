@@ -15,8 +15,6 @@ export const scopeless: Verify = { proof_ref: "reference" };
 
 type Refused = operations["verify_proof"]["responses"]["400"]["content"]["application/json"]["error"]["code"];
 export const refused: Refused = "invalid_challenge";
-// @ts-expect-error verify never answers this
-export const neverRefused: Refused = "platform_limit";
 export const anyCode: components["schemas"]["Error"]["error"]["code"] = "platform_limit";
 
 export const keyed: operations["create_agent"]["parameters"]["header"] = { "Idempotency-Key": "k-1" };

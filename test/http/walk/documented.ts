@@ -1,5 +1,6 @@
 import { type ApiRoutesDeps, apiRoutes } from "../../../src/http/api_routes.ts";
 import { openApiDocument } from "../../../src/http/openapi/openapi.ts";
+import { publishedDocument } from "../../../src/http/openapi/published.ts";
 import { readOpenApiDocument } from "./openapi_document.ts";
 
 const info = { baseUrl: "http://127.0.0.1", word: "service", version: "0.0.0" };
@@ -7,8 +8,11 @@ const info = { baseUrl: "http://127.0.0.1", word: "service", version: "0.0.0" };
 /** The API's routes without dependencies, to read their declarations. */
 export const declaredRoutes = apiRoutes({ baseUrl: info.baseUrl, word: info.word } as ApiRoutesDeps);
 
-/** The OpenAPI document of all these routes, available without a server. Tests are generated from it. */
+/** The full OpenAPI document of all these routes, available without a server. Tests are generated from it. */
 export const contract = readOpenApiDocument(openApiDocument(declaredRoutes, info));
+
+/** The same document as the API serves it. */
+export const published = publishedDocument(contract.document);
 
 /** The operator's operations, as the OpenAPI document would describe them if they were public. */
 export const internalOperations = readOpenApiDocument(

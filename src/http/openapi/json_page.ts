@@ -1,0 +1,32 @@
+import { brotliCompressSync, gzipSync } from "node:zlib";
+import type Koa from "koa";
+import { etagOf, isNamed } from "../../etag.ts";
+
+type Page = { etag: string; bodies: Record<string, Buffer> };
+
+/**
+ * Serves a document at `path` as JSON, compressed if the client accepts it, and with an ETag. The document is
+ * created at the first request.
+ */
+export function jsonPage(path: string, document: () => object): Koa.Middleware {
+  let page: Page | undefined;
+  return async (ctx, next) => {
+    if (ctx.path !== path || (ctx.method !== "GET" && ctx.method !== "HEAD")) return next();
+    page ??= pageOf(JSON.stringify(document()));
+    ctx.set({ "cache-control": "no-cache", etag: page.etag, vary: "Accept-Encoding" });
+    if (isNamed(ctx.get("if-none-match"), page.etag.replace("W/", ""))) {
+      ctx.status = 304;
+      return;
+    }
+    const encoding = ctx.acceptsEncodings("br", "gzip", "identity") || "identity";
+    if (encoding !== "identity") ctx.set("content-encoding", encoding);
+    ctx.type = "application/json";
+    ctx.body = page.bodies[encoding];
+  };
+}
+
+/** The ETag is weak, because it is the same for each encoding. */
+function pageOf(text: string): Page {
+  const bodies = { br: brotliCompressSync(text), gzip: gzipSync(text), identity: Buffer.from(text) };
+  return { etag: `W/${etagOf(text)}`, bodies };
+}
