@@ -21,8 +21,6 @@ const MOST_DECISIONS = 4_096;
 const PART = 1 / 32;
 /** A slice pays for at least two full batches. If credit is too short for that, it is not split. */
 const FEWEST_DECISIONS = 128;
-/** The most slices of an account: more than the statements that all replicas run for it at one time. */
-const MOST_SLICES = 64;
 
 type Balance = { balance_micro_usd: number; low_at_micro_usd: number };
 
@@ -42,9 +40,10 @@ type Row = Balance & { terms: CreditTerms; is_split: boolean };
 
 /**
  * Returns the source that each account's decisions must charge now. Omits accounts without a balance. If
- * credit is far above its limits, makes sure that there are slices, and puts them back near the limits.
- * `former` is the source that did not pay. An account is locked only while something changes. If that fails,
- * the account's entry is a rejected result, and the other accounts are settled all the same.
+ * credit is far above its limits, makes sure that there are slices, and puts them back near the limits. If
+ * all slices are in use and the balance cannot fill another one, waits until one of them is free. `former`
+ * is the source that did not pay. An account is locked only while something changes. If that fails, the
+ * account's entry is a rejected result, and the other accounts are settled all the same.
  */
 export async function settleSources(
   pool: Pool,
@@ -77,10 +76,11 @@ async function change(pool: Pool, accountId: string, former: CreditSource): Prom
   const tx = await pool.connect();
   try {
     await tx.query("begin");
-    const source = await changeLocked(tx, accountId, former);
+    const settled = await changeLocked(tx, accountId, former);
     await tx.query("commit");
+    if (settled === "busy") await waitForSlice(tx, accountId);
     tx.release();
-    return source;
+    return settled === "busy" ? "slices" : settled;
   } catch (error) {
     await tx.query("rollback").then(
       () => tx.release(),
@@ -90,10 +90,16 @@ async function change(pool: Pool, accountId: string, former: CreditSource): Prom
   }
 }
 
-async function changeLocked(tx: PoolClient, accountId: string, former: CreditSource): Promise<CreditSource> {
+/** Returns the source. `busy`: slices have credit, but other decisions may be charging all of them. */
+async function changeLocked(
+  tx: PoolClient,
+  accountId: string,
+  former: CreditSource,
+): Promise<CreditSource | "busy"> {
   let row = await lockBalance(tx, accountId);
   if (isSettled(row, former)) return sourceOf(row);
   if (row.is_split && sliceOf(row) === 0) {
+    if (await haveCredit(tx, accountId)) return "busy";
     await tx.query("select join_slices($1)", [accountId]);
     row = await lockBalance(tx, accountId);
   }
@@ -113,7 +119,30 @@ async function lockBalance(tx: PoolClient, accountId: string): Promise<Row> {
   return rows[0];
 }
 
-/** Fills a slice that is free and almost empty. If there is none, all slices are in use: adds one. */
+const FULL_ENOUGH = "account_id = $1 and balance_micro_usd >= $2";
+
+async function haveCredit(tx: PoolClient, accountId: string): Promise<boolean> {
+  const { rowCount } = await tx.query(`select from balance_slices where ${FULL_ENOUGH} limit 1`, [
+    accountId,
+    FEWEST_DECISIONS * PRICE,
+  ]);
+  return rowCount !== 0;
+}
+
+/** Locks nothing else meanwhile, so that other decisions go on. Any slice will do, so callers spread. */
+async function waitForSlice(tx: PoolClient, accountId: string): Promise<void> {
+  await tx.query("begin");
+  await tx.query(`select from balance_slices where ${FULL_ENOUGH} order by random() limit 1 for update`, [
+    accountId,
+    FEWEST_DECISIONS * PRICE,
+  ]);
+  await tx.query("commit");
+}
+
+/**
+ * Fills a slice that is free and almost empty. If there is none, all slices are in use: adds one. So an
+ * account never has more slices than statements that charged it at the same time.
+ */
 async function fillSlice(tx: PoolClient, accountId: string, part: number): Promise<void> {
   await tx.query(
     `with low as (
@@ -126,7 +155,6 @@ async function fillSlice(tx: PoolClient, accountId: string, part: number): Promi
      filled as (
        insert into balance_slices (account_id, slice, balance_micro_usd)
        select $1, coalesce((select slice from low), last + 1), $2 from own
-       where last < ${MOST_SLICES} or exists (select from low)
        on conflict (account_id, slice) do update
          set balance_micro_usd = balance_slices.balance_micro_usd + excluded.balance_micro_usd
        returning account_id

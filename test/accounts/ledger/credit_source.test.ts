@@ -71,12 +71,17 @@ describe("settling the source of an account's decisions", () => {
     expect((await stateOf(records)).slices).toEqual([price, 4_096 * price]);
   });
 
-  test("makes at most 64 slices", async () => {
-    const records = await account(AMPLE);
-    await split(records, Array(63).fill(200));
-    for (const former of ["slices", "slices"] as const) await settle(records, former);
-    expect((await stateOf(records)).slices).toHaveLength(64);
-    expect(await world.balanceOf(records)).toBe(AMPLE);
+  test("keeps the slices near a limit while one of them has credit for a batch", async () => {
+    const records = await account(300 * price);
+    await split(records, [100, 128]);
+    expect(await settle(records, "slices")).toBe("slices");
+    expect((await stateOf(records)).slices).toEqual([100 * price, 128 * price]);
+    await world
+      .db("balance_slices")
+      .where({ account_id: records.accountId, slice: 2 })
+      .decrement("balance_micro_usd", price);
+    expect(await settle(records, "slices")).toBe("balance");
+    expect((await stateOf(records)).balance).toBe(299 * price);
   });
 
   test("puts all slices back when the credit comes near a limit", async () => {
@@ -149,6 +154,34 @@ describe("decisions of an account with ample credit", () => {
     expect(outcomes.map(({ kind }) => kind)).toEqual(["decided", "decided", "decided"]);
     await held.commit();
     expect((await stateOf(records)).slices[1]).toBe(61 * price);
+  });
+
+  const holdSlices = ({ accountId }: Records) =>
+    world.hold("select from balance_slices where account_id = $1 for update", [accountId]);
+
+  test("find a slice although 200 statements of other replicas use one each", async () => {
+    const records = await account(AMPLE);
+    await split(records, Array(200).fill(200));
+    const held = await holdSlices(records);
+    const outcomes = await Promise.all(
+      itemsFor(records, 3).map((item) => createBatcher(placeOf(world.pool))(item)),
+    );
+    await held.commit();
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["decided", "decided", "decided"]);
+    expect(await world.balanceOf(records)).toBe(AMPLE - 3 * price);
+  });
+
+  test("wait for a slice if all are in use and hold all credit above the limit", async () => {
+    const records = await account(20_000 * price);
+    await split(records, Array(70).fill(280));
+    const held = await holdSlices(records);
+    const deciding = createBatcher(placeOf(world.pool))(itemFor(records));
+    await world.untilBlocked();
+    await held.commit();
+    expect(await deciding).toMatchObject({ kind: "decided" });
+    const { isSplit, slices, balance } = await stateOf(records);
+    expect([isSplit, slices.length, balance]).toEqual([true, 70, 400 * price]);
+    expect(await world.balanceOf(records)).toBe(19_999 * price);
   });
 
   test("charge exactly their price, and reconciliation finds no difference", async () => {
