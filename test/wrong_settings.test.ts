@@ -77,7 +77,9 @@ test("a faulty setting appears once, although other settings need it", () => {
 describe("names that are not settings", () => {
   test.each([
     ["api", "SMPT_URL", "SMTP_URL"],
-    ["api", "SMTP_URI", "SMTP_URL"],
+    ["api", "SMTTP_URL", "SMTP_URL"],
+    ["api", "SMT_URL", "SMTP_URL"],
+    ["worker", "EVNTS", "EVENTS"],
     ["api", "smtp_url", "SMTP_URL"],
     ["api", "TRUSTED_PROXY", "TRUSTED_PROXIES"],
     ["api", "DEPUTIZE_BASE_URL", "BASE_URL"],
@@ -96,6 +98,42 @@ describe("names that are not settings", () => {
     const expected = meant === undefined ? ": remove it" : `: did you mean ${meant}?`;
     if (role === "migrate") expect(isReported).toBe("");
     else expect(linesOf(isReported).slice(1)).toEqual([`${name}: is not a setting${expected}`]);
+  });
+
+  test.each([
+    ["api", "SMTP_URI", "SMTP_URL"],
+    ["api", "DATABASE_URI", "DATABASE_URL"],
+    ["operator", "API_URI", "API_URL"],
+    ["worker", "DATABASE_SSL", "DATABASE_URL"],
+    ["api", "SMXP_URL", "SMTP_URL"],
+    ["api", "MAIL_FROG", "MAIL_FROM"],
+  ])("the role %s reports %s only if %s is not set", (role, name, meant) => {
+    const without = { [meant]: undefined, [`${meant}_FILE`]: undefined };
+    expect(linesOf(faultOf(role, { ...without, [name]: "x" }))).toContain(
+      `${name}: is not a setting: did you mean ${meant}?`,
+    );
+    const given = meant === "MAIL_FROM" ? { MAIL_FROM: "a@b.example" } : {};
+    expect(faultOf(role, { ...given, [name]: "x" })).toBe("");
+  });
+
+  test("a setting counts as set if it comes from a file", () => {
+    writeFileSync(join(folder, "smtp"), "smtp://mail");
+    const fromFile = { SMTP_URL: undefined, SMTP_URL_FILE: join(folder, "smtp") };
+    expect(faultOf("api", { ...fromFile, SMTP_URI: "x" })).toBe("");
+  });
+
+  test.each([
+    ["api", "SFTP_URL", "SMTP_URL"],
+    ["api", "SMPP_URL", "SMTP_URL"],
+    ["operator", "APP_URL", "API_URL"],
+    ["api", "PORTS", "PORT"],
+    ["api", "POST", "PORT"],
+    ["api", "HOSTS", "HOST"],
+    ["api", "COST", "HOST"],
+    ["worker", "EVENT", "EVENTS"],
+  ])("the role %s ignores %s, also without %s", (role, name, resembled) => {
+    const faults = linesOf(faultOf(role, { [resembled]: undefined, [name]: "x" }));
+    expect(faults.filter((line) => line.startsWith(`${name}:`))).toEqual([]);
   });
 
   test("a name is reported if it names a file for a setting that cannot come from a file", () => {
