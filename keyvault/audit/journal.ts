@@ -1,7 +1,7 @@
 import type pg from "pg";
 import type { Clock } from "../clock.ts";
 import type { Opened } from "../db/connection.ts";
-import { SMALLEST_CHANGE } from "../db/primary.ts";
+import { makeSmallestChange } from "../db/primary.ts";
 import type { AuditRow } from "../db/rows.ts";
 import { type Refusal, VaultError } from "../errors.ts";
 import type { Logger } from "../log.ts";
@@ -243,7 +243,7 @@ export async function openJournal({
         begin();
       }),
     head: () => register.head(),
-    probe: () => journal.change(async (client) => ({ value: void (await client.query(SMALLEST_CHANGE)) })),
+    probe: () => journal.change(async (client) => ({ value: await makeSmallestChange(client) })),
     async close() {
       await running;
       await noting.stop();

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type pg from "pg";
 import type { Logger } from "../log.ts";
 import { type Connection, SERVER } from "./connection.ts";
 import { createClient } from "./database.ts";
@@ -22,10 +23,21 @@ select ${SERVER},
         where pid = $1 and application_name = $2) as cancelled`;
 
 /**
- * The smallest change: a record in the write-ahead log without content. Like every commit, it waits for the
- * disk, and for the standby if replication is synchronous. Fails if the server accepts no changes.
+ * The smallest change: a record in the write-ahead log without content. Postgres permits it in a transaction
+ * that is read-only, as on a fenced primary.
  */
-export const SMALLEST_CHANGE = "select pg_logical_emit_message(true, 'keyvault', '')";
+const SMALLEST_CHANGE = `
+select case current_setting('transaction_read_only')
+         when 'off' then pg_logical_emit_message(true, 'keyvault', '') end as change`;
+
+/**
+ * Makes the smallest change. Like every commit, it waits for the disk, and for the standby if replication is
+ * synchronous. Rejects if the server accepts no changes.
+ */
+export async function makeSmallestChange(client: Pick<pg.Client, "query">): Promise<void> {
+  const { rows } = await client.query<{ change: string | null }>(SMALLEST_CHANGE);
+  if (rows[0]?.change == null) throw new Error("The database accepts no changes");
+}
 
 const NAME = "keyvault-primary";
 
@@ -58,7 +70,7 @@ export function watchPrimary(url: string, log: Logger): Primary {
         for (const each of earlier) if (isFormer(each, found)) each.abandon();
       }
       [server, former] = [found, client];
-      do await client.query(SMALLEST_CHANGE);
+      do await makeSmallestChange(client);
       while (await passed(EVERY_MS));
       await client.end();
     } finally {
