@@ -2,6 +2,7 @@ import { z } from "zod";
 import { clusterId, namespaceName } from "./input/cluster_fields.ts";
 import { API_CONNECTIONS, type DatabaseUrls, databaseFields } from "./input/database_url.ts";
 import { eventFaults, eventFields } from "./input/event_settings.ts";
+import { UsageError } from "./input/exit_status.ts";
 import { pemFileFaults, readClusters, readText, UNREADABLE } from "./input/settings/files.ts";
 import { type Environment, readSettings } from "./input/settings/read.ts";
 import type { Fault } from "./input/settings/start_error.ts";
@@ -203,13 +204,15 @@ const CLUSTER_ONLY = ["WATCH_NAMESPACES", "ENDED_TTL", "ORPHAN_GRACE"];
 
 /**
  * Reads the operator's settings: for a folder of manifests if a folder is set, otherwise for a cluster.
- * `options` override the environment. Throws `ConfigError`.
+ * `options`, from the command line, override the environment. Throws `ConfigError`, or `UsageError` for the
+ * wrong value of an option.
  */
 export function readOperatorConfig(
   settings: Environment = process.env,
   options: Environment = {},
 ): OperatorConfig {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  for (const [name, value] of given) checkOption(name, value);
   const environment: Environment = { ...settings, ...Object.fromEntries(given) };
   const isGiven = (name: string) => (environment[name] ?? "") !== "";
   if (!FOLDERS.some(isGiven)) {
@@ -220,6 +223,14 @@ export function readOperatorConfig(
     () => forCluster.map((name) => ({ name, message: "is for a cluster, but a folder is set" })),
   ];
   return readSettings(folderOperatorSchema, environment, { checks, others: ALL });
+}
+
+/** Throws `UsageError` if the value of an option, such as `--ended-ttl`, is wrong. */
+function checkOption(name: string, value: string | undefined): void {
+  const field = Object.entries(clusterOperatorSchema.shape).find(([one]) => one === name)?.[1];
+  const [issue] = field?.safeParse(value).error?.issues ?? [];
+  if (issue === undefined) return;
+  throw new UsageError(`--${name.toLowerCase().replaceAll("_", "-")}: ${issue.message}`);
 }
 
 function kubeconfigFaults({ KUBECONFIG }: Partial<ClusterOperatorConfig>): Fault[] {

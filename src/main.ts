@@ -16,8 +16,11 @@ const GROWTH = "--heap-growing-percent=40";
 restartWithOptions();
 
 // These modules are imported only now. If the process replaced itself above, it would load them twice.
-const [commander, { StartError, WRONG_SETTING }, { behaveAlike, endQuietly, isMissingFromImage }] =
-  await Promise.all([import("commander"), import("./config.ts"), import("./input/exit_status.ts")]);
+const [
+  commander,
+  { StartError, WRONG_SETTING },
+  { behaveAlike, endQuietly, exitStatus, isMissingFromImage, UsageError },
+] = await Promise.all([import("commander"), import("./config.ts"), import("./input/exit_status.ts")]);
 
 endQuietly();
 
@@ -113,12 +116,9 @@ program
   .argument("[role...]", "api, worker, operator or migrate; default: the roles whose settings are set")
   .option("--egress <host:port>", "public server to connect to instead of example.com:443, or none")
   .option("--json", "print one JSON object")
-  .action(async (roles, options, command: Command) => {
-    const { runDoctor, UsageError } = await import("./doctor/doctor.ts");
-    process.exitCode = await runDoctor({ ...options, roles }).catch((error: unknown) => {
-      if (error instanceof UsageError) command.error(`error: ${error.message}`);
-      throw error;
-    });
+  .action(async (roles, options) => {
+    const { runDoctor } = await import("./doctor/doctor.ts");
+    process.exitCode = await runDoctor({ ...options, roles });
     // A connection that still hangs would keep the process alive.
     process.stdout.write("", () => process.exit());
   });
@@ -272,6 +272,9 @@ try {
       "This command is not in the image. Run it in the project's folder: npm run deputize -- --help",
     );
     process.exitCode = 1;
+  } else if (error instanceof UsageError) {
+    console.error(`error: ${error.message}`);
+    process.exitCode = exitStatus.usage;
   } else if (error instanceof StartError) {
     console.error(error.message);
     // A role that has opened connections would not end otherwise.

@@ -2,7 +2,7 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFileSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { loadConfig } from "../config.ts";
-import { UserError } from "../errors.ts";
+import { UsageError, UserError } from "../errors.ts";
 import { readCertificates, writeCertificates } from "../tls/material.ts";
 
 /** Command-line options with the address of a running vault and the caller's credentials. */
@@ -25,6 +25,7 @@ export type Access = {
  * match the certificate, or an invalid address.
  */
 export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
+  const given = url === undefined ? undefined : readUrl(url);
   const config = url && ca && cert ? undefined : loadConfig();
   const inTls = (file: string): string => join(config?.tlsDir ?? "", file);
   const caFile = ca ?? config?.tls.caFile ?? "";
@@ -42,7 +43,7 @@ export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
     throw new UserError(`${keyFile} is not the key of ${certFile}: name its key with --key`);
   }
   return {
-    url: readUrl(url ?? `https://localhost:${config?.listen.port}`),
+    url: given ?? readUrl(`https://localhost:${config?.listen.port}`),
     ...read,
     caFile,
     certFile,
@@ -53,7 +54,7 @@ export function readAccess({ url, ca, cert, key }: AccessOptions): Access {
 function readUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol === "https:" && url.hostname !== "") return url;
-  throw new UserError(`${text} is not a vault address: give https://<host>:<port>`);
+  throw new UsageError(`${text} is not a vault address: give https://<host>:<port>`);
 }
 
 function parse<T>(file: string, what: string, read: () => T): T {

@@ -4,7 +4,7 @@ import { Command, InvalidArgumentError, Option } from "commander";
 import { REMOTE_ROLES, type RemoteRole } from "../audit/record.ts";
 import { systemClock } from "../clock.ts";
 import { loadCertificateConfig } from "../config.ts";
-import { UserError } from "../errors.ts";
+import { UsageError } from "../errors.ts";
 import type { Subject } from "../tls/authority.ts";
 import { print } from "./display.ts";
 import { wholeNumber } from "./read_input.ts";
@@ -163,7 +163,7 @@ function certSecretsCommand(): Command {
 
 async function run({ authority, server, serverName, client, label, ...options }: Options): Promise<void> {
   const { days, renewDays, kubernetes, account, json } = options;
-  if (renewDays >= days) throw new UserError("--renew-days must be fewer than --days");
+  if (renewDays >= days) throw new UsageError("--renew-days must be fewer than --days");
   const ends = [{ secret: server, subject: { kind: "server", names: serverName } as const }, ...client];
   const { openSecrets } = await import("../tls/kubernetes_secrets.ts");
   const { ensureCertificates } = await import("../tls/ensure_secrets.ts");

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from "../clock.ts";
 import { printable, printableJson } from "../events/command/report.ts";
+import { UsageError } from "../input/exit_status.ts";
 import { type Check, check, failed, ok, runChecks } from "./check.ts";
 import { apiClusterChecks, operatorClusterChecks } from "./cluster.ts";
 import { databaseChecks } from "./database.ts";
@@ -16,12 +17,9 @@ import {
   readSettings,
   type Settings,
   settingFaults,
-  UsageError,
 } from "./settings.ts";
 import { tableJson, tableLines } from "./table.ts";
 import { vaultChecks } from "./vault.ts";
-
-export { UsageError };
 
 type Output = { write(text: string): unknown; isTTY?: boolean };
 

@@ -12,6 +12,7 @@ import {
   settingSchemas,
   type WorkerConfig,
 } from "../config.ts";
+import { UsageError } from "../input/exit_status.ts";
 import { withFiles } from "../input/settings/read.ts";
 
 /** The roles whose surroundings can be checked. */
@@ -36,9 +37,6 @@ export type ReadSettings = { values: Settings; wrong: ReadonlySet<string> };
 export function processEnvironment(): Environment {
   return process.env;
 }
-
-/** An argument of the command line is unusable. */
-export class UsageError extends Error {}
 
 /** Settings that only one role has. One of them suffices to recognize the role. */
 const SIGNS: Record<DoctorRole, readonly string[]> = {

@@ -18,6 +18,11 @@ export const exitStatus = {
   brokenPipe: 141,
 } as const;
 
+/** The command line is wrong, so nothing was done. The message says how to correct it. */
+export class UsageError extends Error {
+  override name = "UsageError";
+}
+
 /** Ends this process without a message when the reader of its output, such as `head`, has ended. */
 export function endQuietly(): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {

@@ -63,14 +63,20 @@ export const shared = {
 const SECONDS = 60;
 const LOOK_MS = 500;
 
+/** Returns the seconds in `--timeout`. Throws `UsageFailure`. */
+export function timeoutOf(options: Options): number {
+  const seconds = Number(textOf(options, "timeout") ?? SECONDS);
+  if (!(seconds > 0)) throw new UsageFailure("--timeout must be a number of seconds");
+  return seconds;
+}
+
 /** Calls `done` repeatedly until it returns a value. Throws `Failure` after the time in `--timeout`. */
 export async function waitFor<T>(
   { options, clock, wait }: Context,
   what: string,
   done: () => Promise<T | undefined>,
 ): Promise<T> {
-  const seconds = Number(textOf(options, "timeout") ?? SECONDS);
-  if (!(seconds > 0)) throw new UsageFailure("--timeout must be a number of seconds");
+  const seconds = timeoutOf(options);
   const end = clock.now().getTime() + seconds * 1000;
   for (;;) {
     const found = await done();

@@ -1,6 +1,6 @@
 import { readArguments } from "./arguments.ts";
 import type { Clock } from "./clock.ts";
-import type { Context, Terminal } from "./command.ts";
+import { type Context, type Terminal, timeoutOf } from "./command.ts";
 import { commands } from "./commands.ts";
 import { helpOf, overview } from "./help.ts";
 import { createKubectl, Failure, UsageFailure } from "./kubectl.ts";
@@ -65,6 +65,8 @@ async function runCommand(name: string, rest: readonly string[], world: World): 
   if (options.output !== undefined && options.output !== "json") {
     throw new UsageFailure("--output must be json or absent");
   }
+  // A command waits only after it has written, when it is too late to refuse.
+  timeoutOf(options);
   const context: Context = { kubectl: createKubectl(common, program), terminal, clock, options, names, wait };
   await command.run(context);
 }

@@ -80,6 +80,26 @@ describe("all commands behave alike", () => {
     expect(wrong.err).not.toMatch(/^ {4}at /m);
   });
 
+  test.each([
+    [DEPUTIZE, "credits", "grant", "--account", "a@b.example", "--amount", "abc", "--reason", "paid"],
+    [DEPUTIZE, "credits", "list", "--account", "nobody"],
+    [DEPUTIZE, "history", "archive", "--month", "2026-13", "--to", "."],
+    [DEPUTIZE, "events", "dead-letters", "show", "x"],
+    [DEPUTIZE, "events", "replay", "--from", "monday", "--to", "2026-11-24T09:30:00Z"],
+    [DEPUTIZE, "operator", "--ended-ttl", "abc"],
+    [DEPUTIZE, "doctor", "--egress", "none", "nobody"],
+    [DEPUTIZE, "dev", "--port", "abc"],
+    [DEPUTIZE, "tour", "--timeout", "abc"],
+    [KEYVAULT, "status", "--url", "http://127.0.0.1"],
+    [KEYVAULT, "keys", "list", "--tenant", "a b"],
+    [PLUGIN, "approve", "x", "--timeout", "abc"],
+  ])("a wrong value exits with status 2 and without output: %j %j %j", async (...words) => {
+    const { status, out, err } = await run(words, { env: { DATABASE_URL: database.url } });
+    expect({ status, out }).toEqual({ status: 2, out: "" });
+    expect(err).toMatch(/./);
+    expect(err).not.toMatch(/^ {4}at /m);
+  });
+
   test.each([[[DEPUTIZE]], [[DEPUTIZE, "events"]], [[KEYVAULT, "audit"]], [[PLUGIN]]])(
     "%s without a command prints its help to standard error with status 2",
     async (words) => {

@@ -48,6 +48,12 @@ describe("a decision", () => {
     expect(await patches()).toHaveLength(1);
   });
 
+  test("writes nothing if --timeout is wrong", async () => {
+    const answers = { [GET]: delegation, ...who, [PATCH]: {} };
+    expect(await run(["approve", "bot", "-y", "--timeout", "abc"], answers)).toBe(2);
+    expect(await patches()).toEqual([]);
+  });
+
   test("runs as a server-side dry run, without a question, if --dry-run is given", async () => {
     kubectl.answer = false;
     const answers = { [GET]: delegation, ...who, [PATCH]: {} };

@@ -5,7 +5,7 @@ import { type Database, openDatabase } from "../../db/database.ts";
 import { throwRefusal } from "../../db/refusals.ts";
 import { ApiError } from "../../errors.ts";
 import { isUuid, newId } from "../../ids.ts";
-import { exitStatus } from "../../input/exit_status.ts";
+import { exitStatus, UsageError } from "../../input/exit_status.ts";
 import { pageQuery } from "../../input/pagination.ts";
 import { oneLine } from "../../input/schemas.ts";
 import { emailAddress } from "../email.ts";
@@ -22,7 +22,7 @@ export type TermsOptions = CreditsOptions & { postpaid?: boolean; prepaid?: bool
 
 type Report = { json: Record<string, unknown>; lines: string[] };
 
-/** An invalid command, which changed nothing. The message says how to correct the command. */
+/** A refused command, which changed nothing. The message says why. */
 class CreditsError extends Error {}
 
 type Account = { accountId: string; email: string };
@@ -30,20 +30,29 @@ type Account = { accountId: string; email: string };
 const reasonText = oneLine(200);
 const referenceText = z.string().regex(/^[\x21-\x7e]{1,128}$/);
 
-async function grant(
-  db: Database,
-  options: GrantOptions & { reference: string },
-  clock: Clock,
-): Promise<Report> {
+/** A command whose options are valid. */
+type Command = (db: Database, clock: Clock) => Promise<Report>;
+
+function readGrant(options: GrantOptions & { reference: string }): Command {
   const amount = parseUsd(options.amount);
-  if (amount === undefined) throw new CreditsError(`--amount must be ${USD_RULE}`);
+  if (amount === undefined) throw new UsageError(`--amount must be ${USD_RULE}`);
   const reason = readReason(options.reason);
   const reference = referenceText.safeParse(options.reference);
   if (!reference.success) {
-    throw new CreditsError("--reference must be 1 to 128 visible ASCII characters without a space");
+    throw new UsageError("--reference must be 1 to 128 visible ASCII characters without a space");
   }
-  const account = await findAccount(db, options.account);
-  const wanted = { accountId: account.accountId, amount, reason, reference: reference.data };
+  const named = readAccount(options.account);
+  return (db, clock) => grant(db, clock, named, { amount, reason, reference: reference.data });
+}
+
+async function grant(
+  db: Database,
+  clock: Clock,
+  named: NamedAccount,
+  wish: { amount: number; reason: string; reference: string },
+): Promise<Report> {
+  const account = await findAccount(db, named);
+  const wanted = { accountId: account.accountId, ...wish };
   const posted = await grantCredits(db, wanted, clock.now());
   const json = {
     account_id: account.accountId,
@@ -72,16 +81,26 @@ async function grant(
 
 function readReason(text: string): string {
   const reason = reasonText.safeParse(text);
-  if (!reason.success) throw new CreditsError("--reason must be one line of 1 to 200 characters");
+  if (!reason.success) throw new UsageError("--reason must be one line of 1 to 200 characters");
   return reason.data;
 }
 
-async function changeTermsOf(db: Database, options: TermsOptions, clock: Clock): Promise<Report> {
+function readTerms(options: TermsOptions): Command {
   const { postpaid = false, prepaid = false } = options;
-  if (postpaid === prepaid) throw new CreditsError("use either --postpaid or --prepaid");
+  if (postpaid === prepaid) throw new UsageError("use either --postpaid or --prepaid");
   const terms = postpaid ? "postpaid" : "prepaid";
   const reason = readReason(options.reason);
-  const account = await findAccount(db, options.account);
+  const named = readAccount(options.account);
+  return (db, clock) => changeTermsOf(db, clock, named, { terms, reason });
+}
+
+async function changeTermsOf(
+  db: Database,
+  clock: Clock,
+  named: NamedAccount,
+  { terms, reason }: { terms: "postpaid" | "prepaid"; reason: string },
+): Promise<Report> {
+  const account = await findAccount(db, named);
   const changed = await changeTerms(db, { accountId: account.accountId, terms, reason }, clock.now());
   return {
     json: { account_id: account.accountId, email: account.email, terms, changed },
@@ -92,8 +111,8 @@ async function changeTermsOf(db: Database, options: TermsOptions, clock: Clock):
   };
 }
 
-async function show(db: Database, options: CreditsOptions): Promise<Report> {
-  const account = await findAccount(db, options.account);
+async function show(db: Database, named: NamedAccount): Promise<Report> {
+  const account = await findAccount(db, named);
   const state = await readCreditState(db, account.accountId);
   const { balance_micro_usd: balance, price_micro_usd: price, low_at_micro_usd: lowAt } = state;
   return {
@@ -107,13 +126,18 @@ async function show(db: Database, options: CreditsOptions): Promise<Report> {
   };
 }
 
-async function list(db: Database, options: ListOptions): Promise<Report> {
+function readList(options: ListOptions): Command {
   const page = pageQuery.safeParse({ limit: options.limit, cursor: options.cursor });
   if (!page.success) {
-    throw new CreditsError("--limit must be a number from 1 to 100, and --cursor not too long");
+    throw new UsageError("--limit must be a number from 1 to 100, and --cursor not too long");
   }
-  const account = await findAccount(db, options.account);
-  const { items, next_cursor } = await readPostings(db, account.accountId, page.data);
+  const named = readAccount(options.account);
+  return (db) => list(db, named, page.data);
+}
+
+async function list(db: Database, named: NamedAccount, page: z.infer<typeof pageQuery>): Promise<Report> {
+  const account = await findAccount(db, named);
+  const { items, next_cursor } = await readPostings(db, account.accountId, page);
   const lines = items.map((item) =>
     [
       item.posted_at,
@@ -147,46 +171,64 @@ export type CreditsCommands = {
 
 /**
  * Creates commands that print their result, or a failure as one line on the error stream. Each returns an
- * exit status: 0 for success, 1 for a refusal, 3 if the database could not be used. After status 3, a grant
- * may have been made. The error line contains the reference with which it can be repeated safely.
+ * exit status: 0 for success, 1 for a refusal, 2 for a wrong command line, 3 if the database could not be
+ * used. After status 3, a grant may have been made. The error line contains the reference with which it can
+ * be repeated safely.
  */
 export function createCreditsCommands(deps: CreditsCommandsDeps): CreditsCommands {
   return {
     grant(typed) {
       const options = { ...typed, reference: typed.reference ?? newId() };
       const hint = `; to repeat it and grant once, add --reference ${options.reference}`;
-      return run(deps, options, (db, clock) => grant(db, options, clock), hint);
+      return run(deps, options, () => readGrant(options), hint);
     },
-    show: (options) => run(deps, options, (db) => show(db, options)),
-    list: (options) => run(deps, options, (db) => list(db, options)),
-    terms: (options) => run(deps, options, (db, clock) => changeTermsOf(db, options, clock)),
+    show: (options) =>
+      run(deps, options, () => {
+        const named = readAccount(options.account);
+        return (db) => show(db, named);
+      }),
+    list: (options) => run(deps, options, () => readList(options)),
+    terms: (options) => run(deps, options, () => readTerms(options)),
   };
 }
 
 async function run(
   { url, clock, out, err }: CreditsCommandsDeps,
   { json: asJson }: CreditsOptions,
-  command: (db: Database, clock: Clock) => Promise<Report>,
+  read: () => Command,
   hint = "",
 ): Promise<number> {
   const db = openDatabase({ url, name: "deputize-credits", max: 1, onError: () => {} });
   try {
+    const command = read();
     const { json, lines } = await command(db, clock ?? (await followDatabase(url)));
     out.write(asJson ? `${JSON.stringify(json)}\n` : `${lines.join("\n")}\n`);
     return 0;
   } catch (error) {
     throwRefusal(error);
-    const refused = isCreditsError(error);
-    const complaint = refused ? error.message : `the database could not be used (${reasonOf(error)})${hint}`;
+    const refusal = refusalOf(error);
+    const complaint = refusal?.message ?? `the database could not be used (${reasonOf(error)})${hint}`;
     err.write(`deputize credits: ${complaint}\n`);
-    return refused ? exitStatus.failed : exitStatus.unavailable;
+    return refusal?.status ?? exitStatus.unavailable;
   } finally {
     await db.destroy();
   }
 }
 
-function isCreditsError(error: unknown): error is Error {
-  return [CreditsError, GrantError, AccountWithoutBalance, ApiError].some((type) => error instanceof type);
+/** Returns message and exit status of a refusal, or `undefined` for another error. */
+function refusalOf(error: unknown): { message: string; status: number } | undefined {
+  if (!(error instanceof Error)) return undefined;
+  const { message } = error;
+  if (isUsageError(error)) return { message, status: exitStatus.usage };
+  const isRefusal = [CreditsError, GrantError, AccountWithoutBalance, ApiError].some(
+    (type) => error instanceof type,
+  );
+  return isRefusal ? { message, status: exitStatus.failed } : undefined;
+}
+
+/** A cursor of another list is refused by the query. */
+function isUsageError(error: Error): boolean {
+  return error instanceof UsageError || (error instanceof ApiError && error.code === "invalid_request");
 }
 
 /** An `AggregateError` contains one error for each address that was tried. */
@@ -195,17 +237,21 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+type NamedAccount = { text: string; where: { email: string } | { account_id: string } };
+
+/** Throws `UsageError` unless the text is an id or an e-mail address. */
+function readAccount(text: string): NamedAccount {
+  const email = emailAddress.safeParse(text);
+  if (email.success) return { text, where: { email: email.data } };
+  const id = text.toLowerCase();
+  if (!isUuid(id)) throw new UsageError("--account must be an account id or an e-mail address");
+  return { text, where: { account_id: id } };
+}
+
 /** Throws `CreditsError` if there is no such account, or if its onboarding is not complete. */
-async function findAccount(db: Database, idOrEmail: string): Promise<Account> {
-  const email = emailAddress.safeParse(idOrEmail);
-  const id = idOrEmail.toLowerCase();
-  if (!email.success && !isUuid(id)) {
-    throw new CreditsError("--account must be an account id or an e-mail address");
-  }
-  const row = await db("accounts")
-    .where(email.success ? { email: email.data } : { account_id: id })
-    .first("account_id", "email", "onboarding_step");
-  if (row === undefined) throw new CreditsError(`There is no account ${idOrEmail}`);
+async function findAccount(db: Database, { text, where }: NamedAccount): Promise<Account> {
+  const row = await db("accounts").where(where).first("account_id", "email", "onboarding_step");
+  if (row === undefined) throw new CreditsError(`There is no account ${text}`);
   if (row.onboarding_step !== "complete") throw new AccountWithoutBalance();
   return { accountId: row.account_id, email: row.email };
 }

@@ -5,7 +5,7 @@ import { requireSessions } from "../../db/pooler/check_poolers.ts";
 import { throwRefusal } from "../../db/refusals.ts";
 import { ApiError } from "../../errors.ts";
 import type { KafkaSettings } from "../../input/event_settings.ts";
-import { exitStatus } from "../../input/exit_status.ts";
+import { exitStatus, UsageError } from "../../input/exit_status.ts";
 import type { Reader } from "../published.ts";
 import { type ListOptions, listLetters, showLetters } from "./list_dead_letters.ts";
 import type { ReplayRangeOptions } from "./range.ts";
@@ -40,7 +40,7 @@ export type EventsCommands = {
 
 /**
  * Creates the commands. Each returns its exit status: 0 for success, 1 if the command was refused and changed
- * nothing, 3 if the database or Kafka could not be used. An interrupted command
+ * nothing, 2 for a wrong command line, 3 if the database or Kafka could not be used. An interrupted command
  * continues when it runs again.
  */
 export function createEventsCommands(deps: EventsCommandsDeps): EventsCommands {
@@ -69,14 +69,19 @@ async function run(
     return status;
   } catch (error) {
     throwRefusal(error);
-    const refused = error instanceof EventsError || error instanceof ApiError;
-    const said = refused || error instanceof UnfinishedError;
-    const complaint = said ? error.message : `the database could not be used (${reasonOf(error)})`;
+    const said = [EventsError, UsageError, ApiError, UnfinishedError].some((type) => error instanceof type);
+    const complaint = said ? reasonOf(error) : `the database could not be used (${reasonOf(error)})`;
     err.write(`deputize events: ${printable(complaint)}\n`);
-    return refused ? exitStatus.failed : exitStatus.unavailable;
+    return statusOf(error);
   } finally {
     await db.destroy();
   }
+}
+
+/** Only a cursor of another list is refused with an `ApiError`. */
+function statusOf(error: unknown): number {
+  if (error instanceof UsageError || error instanceof ApiError) return exitStatus.usage;
+  return error instanceof EventsError ? exitStatus.failed : exitStatus.unavailable;
 }
 
 /** Returns an error's message. For several addresses, joins the messages of the errors for each address. */

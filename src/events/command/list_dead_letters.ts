@@ -2,6 +2,7 @@ import type { Knex } from "knex";
 import type { Database } from "../../db/database.ts";
 import type { DeadLetterRow } from "../../db/tables.ts";
 import { isUuid } from "../../ids.ts";
+import { UsageError } from "../../input/exit_status.ts";
 import { type PageOrder, pageQuery, readPage } from "../../input/pagination.ts";
 import type { BusEvent } from "../bus.ts";
 import { EventsError, printable, type Report, readTime, readUuid } from "./report.ts";
@@ -21,11 +22,11 @@ const newestFirst: PageOrder = {
   isId: (text) => isUuid(text.slice(text.lastIndexOf("/") + 1)),
 };
 
-/** `deputize events dead-letters list`: returns a page of letters, newest first. Throws `EventsError`. */
+/** `deputize events dead-letters list`: returns a page of letters, newest first. Throws `UsageError`. */
 export async function listLetters(db: Database, options: ListOptions): Promise<Report> {
   const page = pageQuery.safeParse({ limit: options.limit, cursor: options.cursor });
   if (!page.success) {
-    throw new EventsError("--limit is not a number from 1 to 100, or --cursor is too long");
+    throw new UsageError("--limit is not a number from 1 to 100, or --cursor is too long");
   }
   const named = lettersOf(db, options).select("*", db.raw("consumer || '/' || event_id as letter"));
   const query = db.from(named.as("l")).select("l.*");
@@ -56,7 +57,7 @@ export async function showLetters(db: Database, typedId: string): Promise<Report
   return { json: { items }, lines: letters.flatMap(linesOf) };
 }
 
-/** Returns a query for the dead letters that match the filters. Throws `EventsError` for an invalid time. */
+/** Returns a query for the dead letters that match the filters. Throws `UsageError` for an invalid time. */
 export function lettersOf(
   db: Pick<Database, "from">,
   { consumer, type, since, until }: LetterFilters,

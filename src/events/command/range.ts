@@ -1,6 +1,7 @@
 import { addSeconds } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { historyEventType } from "../../history/history_entry.ts";
+import { UsageError } from "../../input/exit_status.ts";
 import { accountEventKinds, eventKinds } from "../kinds.ts";
 import { EVENT_COLUMNS } from "../published.ts";
 import { PUBLISHED_DAYS } from "../retention.ts";
@@ -35,15 +36,15 @@ const types: Record<Range["topic"], readonly string[]> = {
   audit: historyEventType.options,
 };
 
-/** Parses and checks the options. Throws `EventsError`. */
+/** Parses and checks the options. Throws `UsageError`. */
 export function readRange({ topic = "lifecycle", type, ...options }: ReplayRangeOptions): Range {
   if (topic !== "lifecycle" && topic !== "audit") {
-    throw new EventsError("--topic is neither lifecycle nor audit");
+    throw new UsageError("--topic is neither lifecycle nor audit");
   }
   const [from, to] = [readTime("--from", options.from), readTime("--to", options.to)];
-  if (from >= to) throw new EventsError("--to is not after --from");
+  if (from >= to) throw new UsageError("--to is not after --from");
   if (type !== undefined && !types[topic].includes(type)) {
-    throw new EventsError(`--type is none of ${types[topic].join(", ")}`);
+    throw new UsageError(`--type is none of ${types[topic].join(", ")}`);
   }
   const { connection, account } = options;
   const connectionId = connection === undefined ? undefined : readUuid(connection, "a connection's id");

@@ -1,6 +1,7 @@
 import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import type { DeadLetterRow } from "../../db/tables.ts";
+import { UsageError } from "../../input/exit_status.ts";
 import { UNREADABLE } from "../dead_letters.ts";
 import { rememberLonger } from "../inbox.ts";
 import { putBack } from "../outbox.ts";
@@ -59,17 +60,17 @@ export async function replayLetters(
 
 function readIds({ eventIds, all, consumer, type, since, until }: ReplayLettersOptions): string[] {
   if (all || [consumer, type, since, until].some((filter) => filter !== undefined)) {
-    throw new EventsError("Name events or give filters, not both");
+    throw new UsageError("Name events or give filters, not both");
   }
-  if (eventIds.length > BATCH) throw new EventsError(`Name at most ${BATCH} events, or give a filter`);
+  if (eventIds.length > BATCH) throw new UsageError(`Name at most ${BATCH} events, or give a filter`);
   return [...new Set(eventIds.map((id) => readUuid(id, "an event's id")))];
 }
 
 function readFilters({ all, consumer, type, since, until }: ReplayLettersOptions): LetterFilters {
   const filters = Object.entries({ consumer, type, since, until }).filter(([, text]) => text !== undefined);
-  if (all === true && filters.length > 0) throw new EventsError("Give --all or filters, not both");
+  if (all === true && filters.length > 0) throw new UsageError("Give --all or filters, not both");
   if (all !== true && filters.length === 0) {
-    throw new EventsError("Name the events to send again, or give a filter, or --all");
+    throw new UsageError("Name the events to send again, or give a filter, or --all");
   }
   return Object.fromEntries(filters);
 }

@@ -1,4 +1,5 @@
 import { isUuid } from "../../ids.ts";
+import { UsageError } from "../../input/exit_status.ts";
 import { isoTimeInput } from "../../input/schemas.ts";
 
 /** The result of a command as JSON, and the same content as lines. `status` is the exit status if not 0. */
@@ -35,16 +36,16 @@ function escaped(character: string): string {
 
 const TIME_RULE = "a time such as 2026-11-24T09:30:00Z";
 
-/** Parses the time given for a command-line option. Throws `EventsError`. */
+/** Parses the time given for a command-line option. Throws `UsageError`. */
 export function readTime(option: string, text: string): Date {
   const read = isoTimeInput.safeParse(text);
-  if (!read.success) throw new EventsError(`${option} is not ${TIME_RULE}`);
+  if (!read.success) throw new UsageError(`${option} is not ${TIME_RULE}`);
   return new Date(read.data);
 }
 
-/** Returns a UUID in lower case. Throws `EventsError` if invalid. `what` names the value in the message. */
+/** Returns a UUID in lower case. Throws `UsageError` if invalid. `what` names the value in the message. */
 export function readUuid(text: string, what: string): string {
   const id = text.toLowerCase();
-  if (!isUuid(id)) throw new EventsError(`${JSON.stringify(text)} is not ${what}`);
+  if (!isUuid(id)) throw new UsageError(`${JSON.stringify(text)} is not ${what}`);
   return id;
 }

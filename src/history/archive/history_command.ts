@@ -4,7 +4,7 @@ import { type Database, openDatabase } from "../../db/database.ts";
 import { outageReason } from "../../db/errors.ts";
 import { type Month, parseMonth } from "../../db/months.ts";
 import { throwRefusal } from "../../db/refusals.ts";
-import { exitStatus } from "../../input/exit_status.ts";
+import { exitStatus, UsageError } from "../../input/exit_status.ts";
 import { type CheckedArchive, checkArchive } from "./check_archive.ts";
 import { HistoryError } from "./form.ts";
 import { noteArchive, writeArchive } from "./write_archive.ts";
@@ -31,8 +31,9 @@ const REMEDY =
 
 /**
  * Creates the commands. Each prints what it did, or one line with an error, and returns the exit status. 0:
- * the command succeeded and the archive is complete. 1: the command was refused, or an archive is incomplete.
- * 3: the database or the folder could not be used. An interrupted command can be run again.
+ * the command succeeded and the archive is complete. 1: the command was refused, or an archive is
+ * incomplete. 2: the command line is wrong. 3: the database or the folder could not be used. An interrupted
+ * command can be run again.
  */
 export function createHistoryCommands(deps: HistoryCommandsDeps): HistoryCommands {
   return {
@@ -46,7 +47,7 @@ type Report = CheckedArchive & { folder: string; repeated?: boolean };
 
 async function archive(deps: HistoryCommandsDeps, options: ArchiveOptions): Promise<Report> {
   const month = parseMonth(options.month);
-  if (month === undefined) throw new HistoryError("--month is not a month such as 2026-01");
+  if (month === undefined) throw new UsageError("--month is not a month such as 2026-01");
   const url = deps.url();
   const clock = deps.clock ?? (await followDatabase(url));
   refuseEarly(month, clock.now());
@@ -103,9 +104,11 @@ async function run(
     return 0;
   } catch (error) {
     throwRefusal(error);
-    const refused = error instanceof HistoryError;
-    err.write(`deputize history: ${refused ? error.message : unusable(error)}\n`);
-    return refused ? exitStatus.failed : exitStatus.unavailable;
+    const isUsage = error instanceof UsageError;
+    const said = isUsage || error instanceof HistoryError;
+    err.write(`deputize history: ${said ? error.message : unusable(error)}\n`);
+    if (isUsage) return exitStatus.usage;
+    return said ? exitStatus.failed : exitStatus.unavailable;
   }
 }
 

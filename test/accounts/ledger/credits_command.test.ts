@@ -132,7 +132,7 @@ describe("deputize credits", () => {
   ])("refuses --%s %j with one line that names the option, and grants nothing", async (option, value) => {
     const { accountId, email } = await owner();
     const { status, out, err } = await grant({ account: email, [option]: value });
-    expect([status, out]).toEqual([1, ""]);
+    expect([status, out]).toEqual([2, ""]);
     expect(err).toMatch(new RegExp(`^deputize credits: --${option} must be [^\n]*\n$`));
     expect(await home.database("ledger_postings").where({ account_id: accountId })).toHaveLength(1);
   });
@@ -147,10 +147,12 @@ describe("deputize credits", () => {
     });
     const list = (more: Partial<ListOptions>) =>
       call((commands) => commands.list({ account: accountId, ...more }));
-    expect((await list({ cursor: "x" })).err).toBe(
-      "deputize credits: cursor: is not a cursor of this list\n",
-    );
-    expect((await list({ limit: "0" })).status).toBe(1);
+    expect(await list({ cursor: "x" })).toEqual({
+      status: 2,
+      out: "",
+      err: "deputize credits: cursor: is not a cursor of this list\n",
+    });
+    expect((await list({ limit: "0" })).status).toBe(2);
     const step = { onboarding_step: "profile" as const };
     await home.database("accounts").where({ account_id: accountId }).update(step);
     expect((await grant({ account: accountId })).err).toContain("has not completed its onboarding");
@@ -181,12 +183,13 @@ describe("deputize credits", () => {
     const refused = await call((commands) =>
       commands.terms({ account: email, reason: "contract 7", ...options }),
     );
-    expect(refused).toEqual({ status: 1, out: "", err: `deputize credits: ${complaint}\n` });
+    expect(refused).toEqual({ status: 2, out: "", err: `deputize credits: ${complaint}\n` });
   });
 
-  test("exits with 2 if there is no database, and names the reference with which to repeat the grant", async () => {
+  test("exits with 3 if there is no database, and names the reference with which to repeat the grant", async () => {
     const nowhere = new URL(home.url);
     nowhere.port = "1";
+    expect((await grant({ account: randomUUID(), amount: "ten" }, nowhere.href)).status).toBe(2);
     const away = await grant({ account: randomUUID() }, nowhere.href);
     expect([away.status, away.out]).toEqual([3, ""]);
     expect(away.err).toMatch(
@@ -203,7 +206,7 @@ test("deputize credits accepts its options, and exits with the command's status"
   const granted = await run(home.url, "grant", ...options, "--amount", "2.5", "--json");
   expect([granted.status, json(granted).balance_micro_usd]).toEqual([0, 12_500_000]);
   const negative = await run(home.url, "grant", ...options, "--amount", "-5");
-  expect([negative.status, negative.out]).toEqual([1, ""]);
+  expect([negative.status, negative.out]).toEqual([2, ""]);
   const list = await run(home.url, "list", "--account", accountId, "--limit", "1", "--json");
   expect(json(list).items).toHaveLength(1);
   const [unset, lacking] = [await run(undefined, "show", "--account", email), await run(home.url, "show")];

@@ -121,7 +121,7 @@ test.each([
   [{ cursor: "x" }, "cursor: is not a cursor of this list"],
 ])("the list command rejects %j in one line", async (options, message) => {
   expect(await call(home, (commands) => commands.listLetters(options))).toEqual({
-    status: 1,
+    status: 2,
     out: "",
     err: `deputize events: ${message}\n`,
   });
@@ -135,7 +135,7 @@ test("a missing dead letter and an unavailable database are reported in one line
     err: `deputize events: There is no dead letter of the event ${eventId}\n`,
   });
   const odd = await call(home, (commands) => commands.showLetters({ eventId: "x" }));
-  expect([odd.status, odd.err]).toEqual([1, `deputize events: "x" is not an event's id\n`]);
+  expect([odd.status, odd.err]).toEqual([2, `deputize events: "x" is not an event's id\n`]);
   expect((await call(home, (commands) => commands.listLetters({}))).out).toBe("No dead letters\n");
   const nowhere = new URL(home.url);
   nowhere.port = "1";

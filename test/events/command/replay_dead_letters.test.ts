@@ -276,10 +276,10 @@ describe("deputize events dead-letters replay", () => {
       "Name at most 1000 events, or give a filter",
     ],
     ["an invalid time", { since: "now" }, "--since is not a time such as 2026-11-24T09:30:00Z"],
-    ["an event without a dead letter", { eventIds: [id] }, `There is no dead letter of the event ${id}`],
-  ])("rejects %s", async (_, options, message) => {
+    ["an event without a dead letter", { eventIds: [id] }, `There is no dead letter of the event ${id}`, 1],
+  ])("rejects %s", async (_, options, message, status = 2) => {
     await letter(home);
-    expect(await replay(options)).toEqual({ status: 1, out: "", err: `deputize events: ${message}\n` });
+    expect(await replay(options)).toEqual({ status, out: "", err: `deputize events: ${message}\n` });
     expect(await waiting()).toEqual([]);
   });
 });

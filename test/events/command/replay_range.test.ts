@@ -331,7 +331,7 @@ test.each([
   ["an invalid account id", { account: "x" }, `"x" is not an account's id`],
 ])("deputize events replay rejects %s in one line", async (_, options, message) => {
   const { status, out, err } = await replay(options);
-  expect([status, out]).toEqual([1, ""]);
+  expect([status, out]).toEqual([2, ""]);
   expect(err).toContain(`deputize events: ${message}`);
   expect(err.trimEnd()).not.toContain("\n");
 });

@@ -163,7 +163,7 @@ test("the archive command refuses a month until an hour after its end", async ()
 test.each(["2026-13", "2026-00", "2026-1", "0000-01", "january", "2026-01-01"])(
   "the archive command rejects %s as a month",
   async (month) => {
-    expect(await archive(month, "/nowhere")).toMatchObject({ status: 1, out: "" });
+    expect(await archive(month, "/nowhere")).toMatchObject({ status: 2, out: "" });
   },
 );
 

@@ -1,3 +1,4 @@
+import { exitStatus } from "../../../input/exit_status.ts";
 import { UserError } from "../../user_error.ts";
 
 /** Options of `deputize tour`, as given on the command line. */
@@ -58,7 +59,7 @@ export function readClusterTour(options: ClusterTourOptions): ClusterTourSetting
 
 function nameIn(option: string, text: string): string {
   if (NAME.test(text)) return text;
-  throw new UserError(
+  throw wrong(
     `${option} ${JSON.stringify(text)} is not a name in Kubernetes`,
     "Give lower-case letters, digits and hyphens, such as deputize-system",
   );
@@ -66,12 +67,12 @@ function nameIn(option: string, text: string): string {
 
 function emailIn(text: string): string {
   if (EMAIL.test(text)) return text;
-  throw new UserError(`--email ${JSON.stringify(text)} is not an e-mail address`);
+  throw wrong(`--email ${JSON.stringify(text)} is not an e-mail address`);
 }
 
 function asks(text: string): boolean {
   if (text === "-") return true;
-  throw new UserError(
+  throw wrong(
     `--mail-code accepts only "-", not ${JSON.stringify(text)}`,
     "The code arrives by email while the tour runs; with --mail-code - the tour then asks you for it",
   );
@@ -80,8 +81,12 @@ function asks(text: string): boolean {
 function secondsIn(text: string): number {
   const seconds = Number(text);
   if (/^\d+$/.test(text) && seconds > 0 && seconds <= MOST_SECONDS) return seconds;
-  throw new UserError(
+  throw wrong(
     `--timeout ${JSON.stringify(text)} is not a number of seconds`,
     `Give a number of seconds from 1 to ${MOST_SECONDS}`,
   );
+}
+
+function wrong(message: string, remedy?: string): UserError {
+  return new UserError(message, remedy, { status: exitStatus.usage });
 }

@@ -67,4 +67,5 @@ test.each([
   })();
   expect(thrown).toBeInstanceOf(UserError);
   expect((thrown as UserError).message).toContain(sentence);
+  expect((thrown as UserError).status).toBe(2);
 });
