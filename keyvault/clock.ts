@@ -8,6 +8,15 @@ export type Clock = {
   now(): Date;
 };
 
+/** A clock that knows whether two machines agree on the time. */
+export type ComparedClock = Clock & {
+  /**
+   * Returns the time if the machine's clock and the database's differ by at most 5 seconds. Otherwise one of
+   * them is wrong, and the result is `undefined`. Then nothing may be erased because of its age.
+   */
+  agreed(): Date | undefined;
+};
+
 /** The machine's clock. */
 export const systemClock: Clock = { now: () => new Date() };
 

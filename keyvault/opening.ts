@@ -1,6 +1,7 @@
 import { type HeadKeeping, keepHeads } from "./audit/head_file.ts";
 import { createAuditListing } from "./audit/list.ts";
 import { createBackups, measureLastBackup } from "./backup/create.ts";
+import type { ComparedClock } from "./clock.ts";
 import type { Operations } from "./http/calls.ts";
 import { createKekRetirement, type Retirement } from "./kek/retire.ts";
 import { createKekRotation, createRewrapping, type Rewrapping } from "./kek/rewrap.ts";
@@ -42,7 +43,7 @@ export type Opening = {
 };
 
 /** Dependencies of a vault and its operations. `accepts` checks admins' certificates. */
-type Parts = VaultParts & { accepts: AcceptsCertificate; metrics: Metrics };
+type Parts = VaultParts & { clock: ComparedClock; accepts: AcceptsCertificate; metrics: Metrics };
 
 /** Returns the opening of this vault. */
 export function createOpening(parts: Parts): Opening {

@@ -1,5 +1,5 @@
 import { LedgerMismatch } from "./audit/writer_connection.ts";
-import type { Clock } from "./clock.ts";
+import type { ComparedClock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { openDatabase } from "./db/database.ts";
 import { followDatabase, showClockOffset } from "./db/followed_clock.ts";
@@ -37,7 +37,7 @@ export type Serving = {
  * is missing or does not belong to the others, or with the error of the listening port, and then closes
  * everything that it opened.
  */
-export async function serve(config: Config, time: Clock | "database", log: Logger): Promise<Serving> {
+export async function serve(config: Config, time: ComparedClock | "database", log: Logger): Promise<Serving> {
   await requireTables(config.databaseUrl, log);
   const closers: (() => unknown)[] = [];
   const stop = async (): Promise<void> => {
@@ -65,11 +65,11 @@ export async function serve(config: Config, time: Clock | "database", log: Logge
   }
 }
 
-type OpenClock = { clock: Clock; clockFault: () => string | undefined };
+type OpenClock = { clock: ComparedClock; clockFault: () => string | undefined };
 
 async function openClock(
   { databaseUrl }: Config,
-  time: Clock | "database",
+  time: ComparedClock | "database",
   log: Logger,
   closers: (() => unknown)[],
 ): Promise<OpenClock> {

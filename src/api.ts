@@ -5,7 +5,7 @@ import { startNotices } from "./accounts/notices/sender.ts";
 import { createIsServiceAdministrator } from "./accounts/service_administrators.ts";
 import { createFindSession, createSessionTokens } from "./accounts/sessions/sessions.ts";
 import { createCodeHashes } from "./accounts/sign_in/codes.ts";
-import type { Clock } from "./clock.ts";
+import type { ComparedClock } from "./clock.ts";
 import { createIdentifyOperator } from "./clusters/identify_operator.ts";
 import { createIsLeader } from "./clusters/leader_epochs.ts";
 import { openClusters, readClustersFile, type TrustedClusters } from "./clusters/trusted_clusters.ts";
@@ -69,7 +69,7 @@ export type Api = {
 /** Dependencies of the API role. */
 export type ApiDeps = {
   config: ApiConfig;
-  clock: Clock;
+  clock: ComparedClock;
   log: Logger;
   metrics: Metrics;
   version: string;

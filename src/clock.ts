@@ -5,6 +5,16 @@ export type Clock = {
   now(): Date;
 };
 
+/** A clock that knows whether two machines agree on the time. */
+export type ComparedClock = Clock & {
+  /**
+   * Returns the time if this process has compared its machine's clock with the clock that it follows, and the
+   * two differ by at most 5 seconds. Otherwise one of them is wrong, and the result is `undefined`. Then
+   * nothing may be deleted or ended because of its age.
+   */
+  agreed(): Date | undefined;
+};
+
 /** The machine's clock. Roles use it only to compare it with the clock that they follow. */
 export const systemClock: Clock = { now: () => new Date() };
 

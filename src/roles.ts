@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import type { CreditsCommands } from "./accounts/ledger/credits_command.ts";
-import { type Clock, systemClock } from "./clock.ts";
+import { type ComparedClock, systemClock } from "./clock.ts";
 import {
   type RoleConfig,
   readApiConfig,
@@ -200,8 +200,8 @@ export async function openEvents(): Promise<EventsCommands> {
   });
 }
 
-/** `clock` follows the database's clock, if the role has a database. */
-type RoleDeps = { log: Logger; metrics: Metrics; clock: Clock };
+/** `clock` follows the database's clock. Without a database, it never agrees with another clock. */
+type RoleDeps = { log: Logger; metrics: Metrics; clock: ComparedClock };
 
 /** The emitter of stop signals: this process, except in tests. */
 export type SignalSource = Pick<NodeJS.EventEmitter, "on" | "off">;
@@ -236,7 +236,7 @@ export async function run(
   log.info({ health_port: health.port }, "starting");
   try {
     clock = await openClock(config, { log, metrics, signal: stopping.signal });
-    const own = clock ?? systemClock;
+    const own = clock ?? { ...systemClock, agreed: () => undefined };
     role = await startOnce(() => start({ log, metrics, clock: own }), stopping);
     if (role === undefined) return;
     log.info({ health_port: health.port }, "ready");

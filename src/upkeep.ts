@@ -1,6 +1,6 @@
 import type { Pool } from "pg";
 import { sweepAccounts } from "./accounts/sweep.ts";
-import type { Clock } from "./clock.ts";
+import type { Clock, ComparedClock } from "./clock.ts";
 import { startLoop } from "./concurrency/loop.ts";
 import type { Database } from "./db/database.ts";
 import { dropOldMonths } from "./history/archive/drop_months.ts";
@@ -21,7 +21,7 @@ type UpkeepDeps = {
   pool: Pool;
   /** A pool for work on whole months. Its statements may take long. */
   months: Pool;
-  clock: Clock;
+  clock: ComparedClock;
   idempotency: Pick<Idempotency, "sweep" | "forgetSecrets">;
   /** Days for which a decided invocation is stored. */
   invocationDays: number;
@@ -33,27 +33,30 @@ type UpkeepDeps = {
 
 /**
  * Maintains the API's tables, first immediately and then every half hour, in every replica. Urgent deletions
- * run every minute. Resolves when the partitions for new decisions exist.
+ * run every minute. Only partitions are created while the clock disagrees: nothing is deleted or ended then.
+ * Resolves when the partitions for new decisions exist.
  */
 export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<void> }> {
   const { db, pool, months, clock, idempotency, invocationDays: keptDays, domains, log } = deps;
   const { retentionMonths } = deps;
   const stopping = new AbortController();
-  await maintainPartitions(pool, clock.now());
+  await maintainPartitions(pool, clock.now(), clock.agreed());
   const loop = startLoop({
     name: "upkeep",
     log,
     shortestPause: PAUSE_MS,
     longestPause: PAUSE_MS,
     async step() {
-      await maintainPartitions(pool, clock.now());
-      await mendDefaultPartitions({ pool: months, now: clock.now(), log });
-      await sweepAccounts({ db, clock });
-      await sweepInvitations({ db, clock });
-      await idempotency.sweep();
-      await pruneInvocations({ db, now: clock.now(), keptDays, signal: stopping.signal });
-      await dropOldMonths({ pool: months, now: clock.now(), retentionMonths, log });
-      await recheckDomains({ ...domains, db, clock, log, signal: stopping.signal });
+      await maintainPartitions(pool, clock.now(), clock.agreed());
+      await whileAgreed(clock, [
+        (now) => mendDefaultPartitions({ pool: months, now, log }),
+        (now) => sweepAccounts({ db, clock: stoppedAt(now) }),
+        (now) => sweepInvitations({ db, clock: stoppedAt(now) }),
+        (now) => idempotency.sweep(now),
+        (now) => pruneInvocations({ db, now, keptDays, signal: stopping.signal }),
+        (now) => dropOldMonths({ pool: months, now, retentionMonths, log }),
+        (now) => recheckDomains({ ...domains, db, clock: stoppedAt(now), log, signal: stopping.signal }),
+      ]);
       return false;
     },
   });
@@ -63,8 +66,10 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
     shortestPause: SOON_PAUSE_MS,
     longestPause: SOON_PAUSE_MS,
     async step() {
-      await idempotency.forgetSecrets();
-      await prunePresented({ db, now: clock.now(), signal: stopping.signal });
+      await whileAgreed(clock, [
+        (now) => idempotency.forgetSecrets(now),
+        (now) => prunePresented({ db, now, signal: stopping.signal }),
+      ]);
       return false;
     },
   });
@@ -74,4 +79,20 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
       await Promise.all([loop.stop(), soon.stop()]);
     },
   };
+}
+
+/**
+ * Runs each work with a time on which the clocks agree. Ends as soon as they disagree: the database's clock
+ * may be the wrong one, and what is deleted cannot be restored.
+ */
+async function whileAgreed(clock: ComparedClock, works: ((now: Date) => Promise<unknown>)[]): Promise<void> {
+  for (const work of works) {
+    const now = clock.agreed();
+    if (now === undefined) return;
+    await work(now);
+  }
+}
+
+function stoppedAt(time: Date): Clock {
+  return { now: () => time };
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { createReconciliation } from "./accounts/ledger/reconcile.ts";
 import { createNoticeConsumer } from "./accounts/notices/queue.ts";
-import type { Clock } from "./clock.ts";
+import type { ComparedClock } from "./clock.ts";
 import { type Loop, startLoop } from "./concurrency/loop.ts";
 import { StartError, type WorkerConfig } from "./config.ts";
 import { openDatabase } from "./db/database.ts";
@@ -48,7 +48,7 @@ export type WorkerDeps = {
   carrier?: EventCarrier;
   /** Called for an error from which the worker cannot recover. The function must exit the process. */
   fatal?: (error: Error) => void;
-  clock: Clock;
+  clock: ComparedClock;
   log: Logger;
   metrics?: Pick<Metrics, "registry">;
   timing?: WorkerTiming;
@@ -76,7 +76,8 @@ const RECONCILE_SECONDS = 60 * 60;
 /**
  * Starts the outbox relay, webhook delivery, and the recovery of lost deliveries. Also creates the notices to
  * account owners, which the API sends by email. Starts even if no other part is running, and retries until
- * the database responds. Workers divide the work. Throws if a setting is malformed.
+ * the database responds. While the clock disagrees, it deletes nothing and ends no claims. Workers divide the
+ * work. Throws if a setting is malformed.
  */
 export function startWorker({ config, clock, log, metrics, timing = TIMING, ...deps }: WorkerDeps): Worker {
   const { carrier = embeddedCarrier, fatal } = deps;
@@ -159,7 +160,8 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
   });
   const sending = startLoop({ name: "webhooks", log, step: dispatcher.step });
   const reaping = every(timing.reapSeconds, "lost deliveries", async () => {
-    if ((await reapLost(database, clock.now(), timing.claimSeconds)) > 0) wakeSending();
+    const now = clock.agreed();
+    if (now !== undefined && (await reapLost(database, now, timing.claimSeconds)) > 0) wakeSending();
     return false;
   });
   const movingBacklogs = startLoop({
@@ -180,7 +182,10 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
       return stepped;
     },
   });
-  const cleaning = every(CLEAN_SECONDS, "retention", () => removeOld(database, clock.now()));
+  const cleaning = every(CLEAN_SECONDS, "retention", async () => {
+    const now = clock.agreed();
+    return now !== undefined && removeOld(database, now);
+  });
   const reconcile = createReconciliation({ database, clock, log, metrics });
   const reconciling = every(RECONCILE_SECONDS, "reconciliation", async () => {
     await reconcile();

@@ -4,7 +4,7 @@ import { addSeconds } from "../src/clock.ts";
 import { monthOf, partitionName } from "../src/db/months.ts";
 import { setScene } from "./http/walk/scene.ts";
 import { type ApiOptions, type Person, startApi, type TestApi, withReplica } from "./support/api.ts";
-import { steeredClock } from "./support/clock.ts";
+import { type SteeredClock, steeredClock } from "./support/clock.ts";
 import { createFakeVault } from "./support/fake_vault.ts";
 import { holdLoopPauses } from "./support/loop_pauses.ts";
 import { createAgent, registerPlatform } from "./support/platform_world.ts";
@@ -190,15 +190,30 @@ const WORKS: Work[] = [
   },
 ];
 
+const DELETIONS = WORKS.filter(({ title }) => !title.startsWith("creates "));
+
 describe("the upkeep of a running API", () => {
   /** Counts the rest of each work at its last moment, and a millisecond later. */
   const seen = new Map<Work, number[]>();
+  /** The rest of each work, before and after a run half a year later in which the clocks disagree. */
+  const kept = new Map<Work, number[]>();
+  async function stepInDisagreement(clock: SteeredClock, step: () => Promise<void>): Promise<void> {
+    const left = () => Promise.all(DELETIONS.map((work) => work.left()));
+    const before = await left();
+    clock.set(addSeconds(now, 200 * DAY));
+    clock.setAgreement(false);
+    await step();
+    clock.setAgreement(true);
+    const after = await left();
+    for (const [n, work] of DELETIONS.entries()) kept.set(work, [before[n] ?? 0, after[n] ?? 0]);
+  }
   beforeAll(async () => {
     const due = new Map<Work, Date>();
     for (const work of WORKS) due.set(work, await work.prepare());
     const clock = steeredClock(now);
     const config = { INVOCATION_DAYS: 3, HISTORY_RETENTION_MONTHS: 3 };
     await withUpkeep({ clock, config }, async (step) => {
+      await stepInDisagreement(clock, step);
       for (const moment of [...new Set([...due.values()].map(Number))].sort((a, b) => a - b)) {
         const works = WORKS.filter((work) => Number(due.get(work)) === moment);
         for (const time of [moment, moment + 1]) {
@@ -214,6 +229,12 @@ describe("the upkeep of a running API", () => {
     const [before = 0, after] = seen.get(work) ?? [];
     expect(before).toBeGreaterThan(0);
     expect(after).toBe(0);
+  });
+
+  test.each(DELETIONS)("$title, but never while the clocks disagree", (work) => {
+    const [before = 0, after] = kept.get(work) ?? [];
+    expect(before).toBeGreaterThan(0);
+    expect(after).toBe(before);
   });
 
   test("deletes from more than one page of rows", async () => {

@@ -150,6 +150,20 @@ describe("a running worker", () => {
     });
   });
 
+  test("deletes no rows and frees no deliveries while its clock disagrees with the database's", async () => {
+    world.clock.setAgreement(false);
+    world.start({ metrics: { registry } });
+    await world.idle();
+    const connection = await world.connect();
+    const works = WORK.filter(({ pause }) => pause === REAP_MS || pause === HOUR_MS).slice(0, 2);
+    for (const { prepare } of works) await prepare(connection);
+    const done = () => Promise.all(works.map(({ isDone }) => isDone(connection)));
+    await world.step();
+    expect(await done()).toEqual([false, false]);
+    world.clock.setAgreement(true);
+    await world.stepUntil("both are done", async () => !(await done()).includes(false));
+  });
+
   test("logs a fault of each loop, and works again after the fault", async () => {
     world.start({ metrics: { registry } });
     await world.idle();

@@ -1,5 +1,5 @@
 import { Gauge } from "prom-client";
-import { type Clock, type MachineTime, machineTime } from "../clock.ts";
+import { type Clock, type ComparedClock, type MachineTime, machineTime } from "../clock.ts";
 import { reasonOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
@@ -12,7 +12,7 @@ export type Reading = { time: number; errorMs: number };
  * A clock that follows the database's clock. Between readings, it moves with this machine's elapsed time. So
  * it does not matter if this machine's own clock is wrong or jumps.
  */
-export type FollowedClock = Clock & {
+export type FollowedClock = ComparedClock & {
   /** Returns why this vault is not ready: its machine's clock is too wrong. `undefined` if it is right. */
   fault(): string | undefined;
   /** Takes a reading. Rejects if the database does not answer. */
@@ -100,6 +100,10 @@ export function followClock({ read, log, machine = machineTime }: Followed): Fol
       const offset = offsetSeconds();
       if (Math.abs(offset) <= FAULT_SECONDS) return undefined;
       return `The clock of the vault's machine differs by ${offset.toFixed(1)} s from its database's clock`;
+    },
+    agreed() {
+      const time = now();
+      return Math.abs(machine.wall() - time) > FAULT_SECONDS * 1000 ? undefined : new Date(time);
     },
     compare,
     stop: () => clearInterval(timer),

@@ -1,11 +1,14 @@
 import type { Caller } from "../audit/record.ts";
-import type { Clock } from "../clock.ts";
+import type { ComparedClock } from "../clock.ts";
 import { available, type Database } from "../db/database.ts";
 import { isRefusal, reasonOf, refuse, VaultError } from "../errors.ts";
 import { changeKey, changeTenant, type TenantChangeParts } from "../keys/change.ts";
 import type { Logger } from "../log.ts";
 
-/** Erases the seeds and data keys whose erasure date has passed, with a record for each. Safe to repeat. */
+/**
+ * Erases the seeds and data keys whose erasure date has passed, with a record for each. Erases nothing while
+ * the clocks disagree. Safe to repeat.
+ */
 type EraseDue = () => Promise<{ keys: number; tenants: number }>;
 
 const LOCAL: Caller = { role: "local", name: "waiting-period" };
@@ -13,20 +16,28 @@ const BATCH = 500;
 const NOTHING = Buffer.alloc(0);
 
 /** Creates the operation that erases due seeds and data keys. */
-export function createErasing(parts: TenantChangeParts & { clock: Clock; database: Database }): EraseDue {
+export function createErasing(
+  parts: TenantChangeParts & { clock: ComparedClock; database: Database },
+): EraseDue {
   const { clock, database } = parts;
-  const due = (table: "keys" | "tenants", name: "key_id" | "tenant", after: string) =>
-    available(() =>
+  async function due(table: "keys" | "tenants", name: "key_id" | "tenant", after: string): Promise<string[]> {
+    const now = clock.agreed();
+    if (now === undefined) return [];
+    return available(() =>
       database(table)
         .where({ state: "destroying" })
-        .where("destroy_at", "<=", clock.now())
+        .where("destroy_at", "<=", now)
         .where(name, ">", after)
         .orderBy(name)
         .limit(BATCH)
         .pluck<string[]>(name),
     );
-  const isDue = (row: { state: string; destroy_at: Date | null }): boolean =>
-    row.state === "destroying" && row.destroy_at !== null && row.destroy_at <= clock.now();
+  }
+  // Asks the clock again for each row, because the clocks may begin to disagree during a long run.
+  function isDue({ state, destroy_at }: { state: string; destroy_at: Date | null }): boolean {
+    const now = clock.agreed();
+    return now !== undefined && state === "destroying" && destroy_at !== null && destroy_at <= now;
+  }
 
   const cancelled = refuse("policy_violation", "The destruction was cancelled");
 

@@ -1,5 +1,5 @@
 import { Gauge } from "prom-client";
-import { type Clock, type MachineTime, machineTime } from "../clock.ts";
+import { type Clock, type ComparedClock, type MachineTime, machineTime } from "../clock.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 
@@ -8,15 +8,14 @@ export type Reading = { time: number; errorMs: number };
 
 /**
  * A clock that follows another machine's clock. Between readings, it moves with this machine's elapsed time.
- * So it does not matter if this machine's own clock is wrong or jumps.
+ * So it does not matter if this machine's own clock is wrong or jumps. Before
+ * the first reading, `now` returns the time of this machine's clock.
  */
-export type FollowedClock = Clock & {
+export type FollowedClock = ComparedClock & {
   /** Returns why this process is not ready: this machine's clock is too wrong. `undefined` if it is right. */
   fault(): string | undefined;
   /** Takes a reading. Throws what `read` throws. */
   compare(): Promise<void>;
-  /** Returns whether a reading was taken. Before, `now` returns the time of this machine's clock. */
-  isCompared(): boolean;
 };
 
 /** Seconds of difference from which the log contains a warning. */
@@ -112,8 +111,12 @@ export function followClock({ read, other, log, machine = machineTime }: Followe
       const offset = offsetSeconds();
       return Math.abs(offset) > FAULT_SECONDS ? describe(offset) : undefined;
     },
+    agreed() {
+      const time = now();
+      const isWrong = Math.abs(machine.wall() - time) > FAULT_SECONDS * 1000;
+      return base === undefined || isWrong ? undefined : new Date(time);
+    },
     compare,
-    isCompared: () => base !== undefined,
   };
 }
 

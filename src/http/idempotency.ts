@@ -63,10 +63,10 @@ export type Idempotency = {
    * repetition runs the call again.
    */
   once(call: KeyedCall, run: () => Promise<KeptAnswer>): Promise<{ answer: KeptAnswer; replayed: boolean }>;
-  /** Deletes answers older than 24 hours. */
-  sweep(): Promise<void>;
-  /** Empties stored answers whose secrets may no longer be returned. */
-  forgetSecrets(): Promise<void>;
+  /** Deletes answers that are older than 24 hours at `now`. */
+  sweep(now: Date): Promise<void>;
+  /** Empties stored answers whose secrets may no longer be returned at `now`. */
+  forgetSecrets(now: Date): Promise<void>;
 };
 
 /** The schema of an `Idempotency-Key`: 1–255 printable ASCII characters. */
@@ -94,12 +94,12 @@ export function createIdempotency({ db, secretBox, clock, log }: IdempotencyDeps
       );
       return shared ? { ...outcome, replayed: true } : outcome;
     },
-    async sweep() {
-      await db("idempotency_keys").where("created_at", "<=", oldest(clock.now())).delete();
+    async sweep(now) {
+      await db("idempotency_keys").where("created_at", "<=", oldest(now)).delete();
     },
-    async forgetSecrets() {
+    async forgetSecrets(now) {
       await db("idempotency_keys")
-        .where("secret_until", "<=", clock.now())
+        .where("secret_until", "<=", now)
         .whereRaw("octet_length(answer_sealed) > 0")
         .update({ answer_sealed: EMPTIED });
     },

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { ComparedClock } from "../clock.ts";
 import type { Logger } from "../log.ts";
 import type { ApiClient, StateReader } from "./api_client.ts";
 import type { AnyObject } from "./kinds.ts";
@@ -11,7 +11,7 @@ export type OperatorContext = {
   resources: Resources;
   api: ApiClient;
   states: StateReader;
-  clock: Clock;
+  clock: ComparedClock;
   log: Logger;
   metrics: OperatorMetrics;
   tracing: Tracing;

@@ -98,9 +98,7 @@ export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: L
   world.metrics.leads(world.resources);
   const controller = startController({ ...world, api, states: createStateReader(api) }, lead);
   const sweeper = sweeps && startSweeper({ ...world, api }, lead.isHeld, sweeps);
-  // Nothing is deleted by a clock that was never compared.
-  const mayRemove = () => lead.isHeld() && time.clock.isCompared();
-  const removal = ended && startEndedRemoval(world, mayRemove, ended);
+  const removal = ended && startEndedRemoval(world, lead.isHeld, ended);
   return {
     superseded: superseded.promise,
     firstPass: controller.firstPass,

@@ -35,8 +35,8 @@ type SweepWorld = Pick<OperatorContext, "resources" | "api" | "clock" | "externa
 
 /**
  * Regularly lists delegations whose object disappeared before they ended, for example by a restore. Revokes
- * them after the grace period. Acts only while `isHeld` returns true. Logs failures and tries again in the
- * next sweep.
+ * them after the grace period. Acts only while `isHeld` returns true and the clocks agree. Logs failures and
+ * tries again in the next sweep.
  */
 export function startSweeper(
   context: SweepWorld,
@@ -67,9 +67,14 @@ export function startSweeper(
       log.info({ failure }, "the search for delegations without an object failed");
       return;
     }
+    const now = clock.agreed();
+    if (now === undefined) {
+      log.info("the search for delegations without an object waits until the clocks agree");
+      return;
+    }
     const objects = allObjects(resources);
     const { record, revoke } = sweep({
-      now: clock.now(),
+      now,
       epoch: leadership.value.epoch,
       formerEpoch: leadership.value.former_epoch,
       former,
@@ -186,8 +191,8 @@ export function isRemovable({ metadata }: Delegation): boolean {
 }
 
 /**
- * Deletes Delegations that ended longer than `ttlMs` ago. Acts only while `isHeld` returns true. Retries
- * failed deletions in the next round.
+ * Deletes Delegations that ended longer than `ttlMs` ago. Acts only while `isHeld` returns true and the
+ * clocks agree. Retries failed deletions in the next round.
  */
 export function startEndedRemoval(
   { resources, clock, log }: Pick<OperatorContext, "resources" | "clock" | "log">,
@@ -197,7 +202,9 @@ export function startEndedRemoval(
   async function once(): Promise<void> {
     for (const object of resources.list("Delegation")) {
       const ended = endedAt(object);
-      if (ended === undefined || clock.now().getTime() - ended.getTime() < ttlMs) continue;
+      const now = clock.agreed();
+      if (now === undefined) return;
+      if (ended === undefined || now.getTime() - ended.getTime() < ttlMs) continue;
       if (!isRemovable(object)) continue;
       if (!isHeld()) return;
       await remove(object);

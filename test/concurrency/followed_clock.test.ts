@@ -126,12 +126,25 @@ describe.each<Part>(["service", "vault"])(
       const { clock, state } = world(5_000);
       await clock.compare();
       expect(clock.fault()).toBeUndefined();
+      expect(clock.agreed()).toEqual(new Date(START));
       state.wrongMs = 5_001;
       expect(clock.fault()).toMatch(/clock is 5\.0 s ahead of |clock .* differs by 5\.0 s/);
+      expect(clock.agreed()).toBeUndefined();
       state.wrongMs = -3 * HOUR;
+      expect(clock.agreed()).toBeUndefined();
       expect(clock.fault()).toMatch(/clock is 10800\.0 s behind |clock .* differs by -10800\.0 s/);
       state.wrongMs = 0;
       expect(clock.fault()).toBeUndefined();
+      expect(clock.agreed()).toEqual(new Date(START));
+    });
+
+    test("disagrees if the other machine's clock jumps, even if this machine's clock is right", async () => {
+      const { clock, state } = world();
+      await clock.compare();
+      state.real += 40 * 24 * HOUR;
+      state.wrongMs -= 40 * 24 * HOUR;
+      await clock.compare();
+      expect(clock.agreed()).toBeUndefined();
     });
 
     test("logs a warning once above 0.5 s and once above 5 s, and a line when the clocks agree again", async () => {
@@ -157,6 +170,10 @@ describe.each<Part>(["service", "vault"])(
     });
   },
 );
+
+test("the clock of the service agrees with nothing before its first comparison", () => {
+  expect(worldOf("service").clock.agreed()).toBeUndefined();
+});
 
 test("the clock of the vault has no time before its first comparison", () => {
   expect(() => worldOf("vault").clock.now()).toThrow("was not read yet");

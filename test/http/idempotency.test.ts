@@ -273,12 +273,12 @@ describe("an idempotency key", () => {
     await calls.api
       .db("idempotency_keys")
       .update({ created_at: new Date(calls.api.clock.now().getTime() - 86_400_000 + 1) });
-    await idempotency.sweep();
+    await idempotency.sweep(calls.api.clock.now());
     expect(await calls.api.db("idempotency_keys")).toHaveLength(1);
     await calls.api
       .db("idempotency_keys")
       .update({ created_at: new Date(calls.api.clock.now().getTime() - 86_400_000) });
-    await idempotency.sweep();
+    await idempotency.sweep(calls.api.clock.now());
     expect(await calls.api.db("idempotency_keys")).toEqual([]);
   });
 });

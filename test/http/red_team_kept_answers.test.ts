@@ -61,10 +61,10 @@ describe("a kept answer with a secret", () => {
     const answers = () =>
       api.db("idempotency_keys").where({ account_id: person.accountId }).pluck("answer_sealed");
     api.clock.advance(599.999);
-    await createIdempotency(api).forgetSecrets();
+    await createIdempotency(api).forgetSecrets(api.clock.now());
     expect((await answers()).map((sealed) => sealed?.length)).not.toContain(0);
     api.clock.advance(0.001);
-    await createIdempotency(api).forgetSecrets();
+    await createIdempotency(api).forgetSecrets(api.clock.now());
     expect((await answers()).map((sealed) => sealed?.length)).toEqual([0]);
     expect(await rotate(person.client, platform)).toMatchObject(notKept);
   });

@@ -2,12 +2,12 @@ import { hash, randomBytes } from "node:crypto";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Api, startApi as startProductionApi } from "../../src/api.ts";
-import { systemClock } from "../../src/clock.ts";
 import { createSharedToken } from "../../src/clusters/identify_operator.ts";
 import { claimLeadership, createIsLeader } from "../../src/clusters/leader_epochs.ts";
 import { readApiConfig } from "../../src/config.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { leaderOf, OPERATOR_TOKEN, runningApi } from "../support/api.ts";
+import { agreeing } from "../support/clock.ts";
 import { createClient, type HttpClient } from "../support/http.ts";
 import { errorCode } from "../support/platform_world.ts";
 import { migratedDatabase, type TestDatabase } from "../support/postgres.ts";
@@ -149,7 +149,7 @@ describe("the running API", () => {
       ...settings,
     });
     const log = pino({ level: "silent" });
-    return startProductionApi({ config, clock: systemClock, log, metrics: createMetrics(), version: "0" });
+    return startProductionApi({ config, clock: agreeing(), log, metrics: createMetrics(), version: "0" });
   }
 
   const claim = (client: HttpClient) =>

@@ -5,7 +5,7 @@ import { basename, dirname, join } from "node:path";
 import pg from "pg";
 import type { Caller } from "../../keyvault/audit/record.ts";
 import { type ChainVerdict, verifyChain } from "../../keyvault/audit/verify_chain.ts";
-import { type Clock, unixSeconds } from "../../keyvault/clock.ts";
+import { type ComparedClock, unixSeconds } from "../../keyvault/clock.ts";
 import { type Config, loadConfig } from "../../keyvault/config.ts";
 import { isRefusal } from "../../keyvault/errors.ts";
 import { initialize } from "../../keyvault/init.ts";
@@ -33,12 +33,13 @@ export const ADMINS: readonly Caller[] = ["alice", "bob"].map((name) => ({
 }));
 
 /** A clock that shows the machine's time at its creation and stands still until a test moves it. */
-export type TestClock = Clock & { at: Date; move(seconds: number): void };
+export type TestClock = ComparedClock & { at: Date; move(seconds: number): void };
 
 export function testClock(): TestClock {
   const clock: TestClock = {
     at: new Date(),
     now: () => clock.at,
+    agreed: () => clock.at,
     move: (seconds) => {
       clock.at = new Date(clock.at.getTime() + seconds * 1000);
     },
@@ -104,7 +105,7 @@ export type TestVault = Omit<Serving, "vault"> & {
   /** Sends a POST like `get`, by default as the API. */
   post(path: string, body?: unknown, client?: Client, headers?: Record<string, string>): Promise<Answer>;
   /** Dependencies of the operations. Every admin certificate is accepted. */
-  parts(): Vault & { clock: Clock; accepts(): boolean };
+  parts(): Vault & { clock: ComparedClock; accepts(): boolean };
   /** Returns the vault's time in Unix seconds. */
   now(): number;
   /** Creates a key directly, without HTTP. Throws if the vault refuses. */

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { createErasing } from "../../keyvault/lifecycle/erase_due.ts";
+import { agreeing } from "../support/clock.ts";
 import { codeOf, issueAdmins, startVault, type TestVault } from "./fixture.ts";
 import type { Client } from "./http/caller_support.ts";
 
@@ -66,7 +67,7 @@ test("a row that is too long does not prevent the vault from listing or erasing 
   expect(body.keys).toContainEqual(expect.objectContaining({ key_id: "0".repeat(32), damaged: true }));
   expect(body.keys).toContainEqual(expect.objectContaining({ key_id: ending, damaged: false }));
   const later = new Date(vault.clock.now().getTime() + 8 * 86_400_000);
-  const erase = createErasing({ ...vault.vault, clock: { now: () => later } });
+  const erase = createErasing({ ...vault.vault, clock: agreeing({ now: () => later }) });
   expect(await erase()).toEqual({ keys: 1, tenants: 0 });
   await sql("delete from keys where key_id = repeat('0', 32)");
 });

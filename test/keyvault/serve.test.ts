@@ -5,10 +5,10 @@ import { connect, createServer } from "node:net";
 import { join } from "node:path";
 import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
-import { systemClock } from "../../keyvault/clock.ts";
 import { loadConfig } from "../../keyvault/config.ts";
 import { createLog } from "../../keyvault/log.ts";
 import { type Serving, serve } from "../../keyvault/serve.ts";
+import { agreeing } from "../support/clock.ts";
 import { createHome, type VaultHome } from "./fixture.ts";
 
 let home: VaultHome;
@@ -30,7 +30,7 @@ afterAll(() => home.remove());
 
 const log = pino({ level: "info" }, { write: (line) => void lines.push(JSON.parse(line)) });
 const start = async (settings: Record<string, string> = {}) => {
-  serving = await serve(loadConfig({ ...home.environment, ...settings }), systemClock, log);
+  serving = await serve(loadConfig({ ...home.environment, ...settings }), agreeing(), log);
   return serving;
 };
 

@@ -1,11 +1,11 @@
 import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { systemClock } from "../../src/clock.ts";
 import { createLog } from "../../src/log.ts";
 import { type AnyObject, type Kind, keyText } from "../../src/operator/kinds.ts";
 import { type Poll, startPoll } from "../../src/operator/poll.ts";
 import type { Reason } from "../../src/operator/reconcile/ready_reasons.ts";
 import type { StateAnswer } from "../../src/operator_calls.ts";
+import { agreeing } from "../support/clock.ts";
 import { operatorMetrics } from "../support/operator_metrics.ts";
 import { aDelegation, anAgent, anApproval, aPlatform, aState, truth } from "./objects.ts";
 
@@ -66,7 +66,7 @@ describe("the operator's poll", () => {
             return { value: { platforms: {}, agents: {}, delegations } };
           },
         } as never,
-        clock: systemClock,
+        clock: agreeing(),
         log: createLog("silent", "test"),
         metrics: operatorMetrics(registry),
         externalIdOf: ({ metadata }) => metadata.uid,

@@ -34,6 +34,7 @@ describe("the regular tasks of a leader", () => {
   let revoked: string[];
   let asked: number;
   let isHeld: boolean;
+  let agrees: boolean;
   let apiFails: "leadership" | "listDelegations" | undefined;
   let recordsFail: boolean;
   /** Called at each revocation or deletion, before it takes effect. */
@@ -64,12 +65,14 @@ describe("the regular tasks of a leader", () => {
     meanwhile = () => undefined;
     registry = new Registry();
     ({ log, lines } = logged());
+    agrees = true;
   });
   afterEach(async () => {
     await running?.stop();
     vi.useRealTimers();
   });
 
+  const clock = { ...systemClock, agreed: () => (agrees ? new Date() : undefined) };
   const api = {
     leadership: async () =>
       apiFails === "leadership" ? { failure } : { value: { epoch: 7, former_epoch: null } },
@@ -91,7 +94,7 @@ describe("the regular tasks of a leader", () => {
       {
         resources,
         api,
-        clock: systemClock,
+        clock,
         externalIdOf: ({ metadata }) => metadata.uid,
         log,
         metrics: operatorMetrics(registry),
@@ -118,6 +121,19 @@ describe("the regular tasks of a leader", () => {
     const { values = [] } = (await registry.getSingleMetric("deputize_operator_orphans")?.get()) ?? {};
     return Object.fromEntries(values.map(({ labels, value }) => [labels.state, value]));
   };
+
+  test("revoke nothing while the operator's clock disagrees with the API's", async () => {
+    objects.push(aDelegation({ metadata: { uid: "kept" } }));
+    pages = [[live("kept"), live("lost")]];
+    sweep();
+    await pass(MINUTE);
+    agrees = false;
+    await pass(2 * HOUR);
+    expect([written.length, revoked]).toEqual([1, []]);
+    agrees = true;
+    await pass(10 * MINUTE);
+    expect(revoked).toHaveLength(1);
+  });
 
   test("sweep after a minute and then every ten minutes, over all pages of the API's list", async () => {
     objects.push(aDelegation({ metadata: { uid: "kept" } }));
@@ -223,7 +239,7 @@ describe("the regular tasks of a leader", () => {
       });
 
     function remove(options: Partial<EndedOptions> = {}): void {
-      running = startEndedRemoval({ resources, clock: systemClock, log }, () => isHeld, {
+      running = startEndedRemoval({ resources, clock, log }, () => isHeld, {
         ttlMs: HOUR,
         async remove({ metadata }) {
           meanwhile(metadata.name);
@@ -252,6 +268,17 @@ describe("the regular tasks of a leader", () => {
       await running?.stop();
       await pass(HOUR);
       expect(asked).toBe(2);
+    });
+
+    test("not while the operator's clock disagrees with the API's", async () => {
+      objects = [denied("old", 60)];
+      agrees = false;
+      remove();
+      await pass(2 * MINUTE);
+      expect(removed).toEqual([]);
+      agrees = true;
+      await pass(MINUTE);
+      expect(removed).toEqual(["old"]);
     });
 
     test("again after a deletion failed, which is logged", async () => {

@@ -41,6 +41,9 @@ export function createPlatformReconciler(): ReconcilePlatform {
   };
 }
 
+/** Milliseconds until the next look at the age of a key, while the clocks disagree. */
+const DISAGREEMENT_MS = 60_000;
+
 async function reconcile(
   context: OperatorContext,
   object: Platform,
@@ -57,6 +60,7 @@ async function reconcile(
     lastSent: lastSent.get(uid),
     apiUrl,
     now: clock.now(),
+    agreed: clock.agreed(),
   };
   if (found.failure !== undefined) return failed(context, input, found.failure);
   const next = nextStep(input);
@@ -144,10 +148,11 @@ function failed(context: OperatorContext, input: PlatformInput, failure: ApiFail
   );
 }
 
-function msUntilRotation({ object, state, secrets: { current }, now }: PlatformInput): number | undefined {
+function msUntilRotation({ object, state, secrets: { current }, agreed }: PlatformInput): number | undefined {
   if (state === undefined || current === undefined) return undefined;
   const due = rotationDue(object, state, current);
-  return due === undefined ? undefined : Math.max(due.getTime() - now.getTime(), 1000);
+  if (due === undefined) return undefined;
+  return agreed === undefined ? DISAGREEMENT_MS : Math.max(due.getTime() - agreed.getTime(), 1000);
 }
 
 type Known = {

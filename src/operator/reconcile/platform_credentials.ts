@@ -53,15 +53,29 @@ export async function readSecrets(
   };
 }
 
+/** The time of a requested rotation. */
+const ROTATE_NOW = new Date(0);
+
 /**
  * Returns when the key in a Secret must be replaced: the Unix epoch if a rotation was requested, and
  * `undefined` for never. The key's age is the API's, because others can change what the Secret states.
  */
 export function rotationDue(platform: Platform, key: ApiKey, secret: Secret): Date | undefined {
   const { spec } = platform;
-  if (isRotationAsked(platform, key, secret)) return new Date(0);
+  if (isRotationAsked(platform, key, secret)) return ROTATE_NOW;
   if (spec.keyRotation === undefined || key.api_key_issued_at === null) return undefined;
   return new Date(Date.parse(key.api_key_issued_at) + durationSeconds(spec.keyRotation.every) * 1000);
+}
+
+/** Returns whether a key must be replaced. Its age counts only if `agreed`, the time, is known. */
+export function isRotationDue(
+  platform: Platform,
+  key: ApiKey,
+  secret: Secret,
+  agreed: Date | undefined,
+): boolean {
+  const due = rotationDue(platform, key, secret);
+  return due !== undefined && due <= (agreed ?? ROTATE_NOW);
 }
 
 /**
@@ -83,8 +97,8 @@ export async function publishCredentials(
   );
   const grace = durationSeconds(platform.spec.keyRotation?.grace ?? "");
   if (holder === undefined) return replaceKey(context, platform, secrets, isTakingOver(platform) ? grace : 0);
-  const due = rotationDue(platform, answer, holder);
-  if (due !== undefined && due <= context.clock.now()) return replaceKey(context, platform, secrets, grace);
+  const isDue = isRotationDue(platform, answer, holder, context.clock.agreed());
+  if (isDue) return replaceKey(context, platform, secrets, grace);
   return putSecret(context, platform, answer, secrets, movedSecret(holder, platform, context.apiUrl));
 }
 

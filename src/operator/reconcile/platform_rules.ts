@@ -3,7 +3,7 @@ import { coversScopes, unregistrableScopes } from "../../protocol/documents/scop
 import { type Platform, reconcileRequest } from "../kinds.ts";
 import { BINDINGS_NAME, type Binding, type BoundAccount } from "../namespace_bindings.ts";
 import { isTrue } from "./conditions.ts";
-import { type PlatformSecrets, rotationDue } from "./platform_credentials.ts";
+import { isRotationDue, type PlatformSecrets } from "./platform_credentials.ts";
 import { holdsKey, isOwnSecret, secretName } from "./platform_secret.ts";
 import { firstOf, type StatusReason } from "./ready_reasons.ts";
 
@@ -24,6 +24,8 @@ export type PlatformInput = {
   lastSent?: LastSent | undefined;
   apiUrl: string;
   now: Date;
+  /** The time, if the clocks of operator and API agree. The age of a key counts only then. */
+  agreed: Date | undefined;
 };
 
 /** The next step: register or update the Platform for this account, or only report the state. */
@@ -92,7 +94,7 @@ export function nextStep(input: PlatformInput): PlatformStep {
 
 /** Returns whether the state was sent recently for this account, and the Secret has the current key. */
 function isUpToDate(
-  { object, secrets: { current, former }, lastSent, apiUrl, now }: PlatformInput,
+  { object, secrets: { current, former }, lastSent, apiUrl, now, agreed }: PlatformInput,
   { accountEmail }: BoundAccount,
   state: PlatformState,
   prefix: string,
@@ -105,8 +107,7 @@ function isUpToDate(
   // The status lags behind if it could not be written after a rotation.
   if (!isTrue(status, "Ready") || status.apiKeyPrefix !== prefix || former !== undefined) return false;
   if (current === undefined || !holdsKey(current, object, prefix)) return false;
-  const due = rotationDue(object, state, current);
-  return current.data.base_url === apiUrl && (due === undefined || due > now);
+  return current.data.base_url === apiUrl && !isRotationDue(object, state, current, agreed);
 }
 
 /** Returns the verdict for a Platform whose Secret belongs to a different owner. */

@@ -12,9 +12,10 @@ const MONTHS_AHEAD = 1;
 
 /**
  * Creates the partitions that decisions will write to, and drops partitions of spent challenges that are no
- * longer needed. Several processes may run it concurrently.
+ * longer needed at `agreed`. Without `agreed`, it drops and deletes nothing. Several processes may run it
+ * concurrently.
  */
-export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
+export async function maintainPartitions(pool: Pool, now: Date, agreed?: Date): Promise<void> {
   const client = await pool.connect();
   try {
     await client.query("begin");
@@ -32,10 +33,7 @@ export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
         await client.query("rollback to savepoint one");
       }
     }
-    for (const name of await expiredHours(client, now)) await client.query(`drop table ${name}`);
-    await client.query("delete from spent_challenges_other where expires_at < $1", [
-      addSeconds(now, -HOURS_KEPT * HOUR),
-    ]);
+    if (agreed !== undefined) await dropExpired(client, agreed);
     await client.query("commit");
   } catch (error) {
     await client.query("rollback").catch(() => {});
@@ -43,6 +41,13 @@ export async function maintainPartitions(pool: Pool, now: Date): Promise<void> {
   } finally {
     client.release();
   }
+}
+
+async function dropExpired(client: PoolClient, now: Date): Promise<void> {
+  for (const name of await expiredHours(client, now)) await client.query(`drop table ${name}`);
+  await client.query("delete from spent_challenges_other where expires_at < $1", [
+    addSeconds(now, -HOURS_KEPT * HOUR),
+  ]);
 }
 
 type Partition = readonly [parent: string, name: string, from: string, to: string];

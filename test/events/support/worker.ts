@@ -1,7 +1,7 @@
 import { pino } from "pino";
-import { systemClock } from "../../../src/clock.ts";
 import type { DatabaseUrls } from "../../../src/input/database_url.ts";
 import { startWorker, type Worker, type WorkerDeps, type WorkerTiming } from "../../../src/worker.ts";
+import { agreeing } from "../../support/clock.ts";
 
 /** The encryption key of these tests, in the form of the worker's setting. */
 export const SEALING_KEY = Buffer.alloc(32, 7).toString("base64");
@@ -27,7 +27,7 @@ export function startTestWorker(
       WEBHOOK_ALLOWED_CIDRS: ["127.0.0.0/8"],
       ...config,
     },
-    clock: systemClock,
+    clock: agreeing(),
     log: pino({ level: "silent" }),
     ...(timing && { timing }),
     ...more,

@@ -1,10 +1,10 @@
 import { connect } from "node:net";
 import { pino } from "pino";
 import { expect, test } from "vitest";
-import { systemClock } from "../../../keyvault/clock.ts";
 import { loadConfig } from "../../../keyvault/config.ts";
 import { createRefusedLog } from "../../../keyvault/http/handshakes.ts";
 import { serve } from "../../../keyvault/serve.ts";
+import { agreeing } from "../../support/clock.ts";
 import { createHome, readIdentity } from "../fixture.ts";
 import { call } from "./caller_support.ts";
 
@@ -14,7 +14,7 @@ test("a large number of failed handshakes does not fill the log", async () => {
   const lines: string[] = [];
   const serving = await serve(
     config,
-    systemClock,
+    agreeing(),
     pino({ level: "info" }, { write: (line) => void lines.push(line) }),
   );
   const refused = () => lines.filter((line) => line.includes("handshake_refused"));
@@ -56,7 +56,7 @@ test("a failed call with a long path writes a short log line", async () => {
   const home = await createHome();
   const lines: string[] = [];
   const log = pino({ level: "info" }, { write: (line) => void lines.push(line) });
-  const serving = await serve(home.config, systemClock, log);
+  const serving = await serve(home.config, agreeing(), log);
   try {
     serving.token.seal("asked");
     lines.length = 0;

@@ -58,6 +58,25 @@ test("a key that two admins destroy stops signing immediately and loses its seed
   expect((await vault.verifyAudit()).intact).toBe(true);
 });
 
+test("the vault erases nothing while its machine's clock disagrees with its database's, also in the middle of a run", async () => {
+  const key = await makeKey("acc-4");
+  const other = await makeKey("acc-4");
+  await destroyKey(key);
+  await destroyKey(other);
+  await makeKey("acc-5");
+  await destroyTenant("acc-5");
+  vault.clock.move(8 * DAY);
+  const { at } = vault.clock;
+  expect(
+    await createErasing({ ...vault.parts(), clock: { now: () => at, agreed: () => undefined } })(),
+  ).toEqual({ keys: 0, tenants: 0 });
+  // The clocks agree while both tenants and keys are listed, and while the tenant and one key are erased.
+  const answers = [at, at, at, at, at];
+  const failing = { now: () => at, agreed: () => answers.pop() };
+  expect(await createErasing({ ...vault.parts(), clock: failing })()).toEqual({ keys: 1, tenants: 1 });
+  expect((await eraseDue()).keys).toBe(1);
+});
+
 test("a delegation to a key that is being destroyed or was destroyed is refused", async () => {
   const root = await vault.makeKey({ tenant: "acc-1", purpose: "account_root", label: "root" });
   const agent = await vault.makeAgent("acc-1");

@@ -54,6 +54,7 @@ const input = (changes: Partial<PlatformInput> = {}): PlatformInput => ({
   ...told(),
   apiUrl: API_URL,
   now: NOW,
+  agreed: NOW,
   ...changes,
 });
 const outcome = (changes: Partial<PlatformInput>): string => {
@@ -182,6 +183,12 @@ describe("the reconciler of a platform", () => {
     ],
     ["reports Active before the key is due for rotation", rotated("1h1s"), "Active"],
     ["registers again when the key is due for rotation", rotated("1h"), "register"],
+    ["ignores the age of a key while the clocks disagree", { ...rotated("1h"), agreed: undefined }, "Active"],
+    [
+      "registers again for a request for a new key, also while the clocks disagree",
+      { ...requesting("now"), agreed: undefined },
+      "register",
+    ],
     [
       "reports Active if the Secret states that the key is older than it is",
       { ...rotated("720h"), secrets: { current: marked({ "deputize.io/issued-at": "2001-01-01" }) } },
