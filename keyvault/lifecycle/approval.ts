@@ -1,5 +1,5 @@
 import type { Caller } from "../audit/record.ts";
-import type { Clock } from "../clock.ts";
+import type { ComparedClock } from "../clock.ts";
 import type { Pending } from "../db/rows.ts";
 import { isRefusal, type Refusal, refuse } from "../errors.ts";
 import type { Changed } from "../keys/change.ts";
@@ -14,7 +14,7 @@ type Asked = Pick<Pending, "action" | "days" | "rows">;
 export type Judging = { now: Date; accepts: AcceptsCertificate };
 
 /** Dependencies of {@link judging}. */
-export type JudgingParts = { clock: Clock; accepts: AcceptsCertificate };
+export type JudgingParts = { clock: ComparedClock; accepts: AcceptsCertificate };
 
 /** Returns the inputs of the two-admin rule at the current time. */
 export function judging({ clock, accepts }: JudgingParts): Judging {

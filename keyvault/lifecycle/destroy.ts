@@ -1,7 +1,7 @@
 import type { Caller } from "../audit/record.ts";
 import { daysAfter } from "../clock.ts";
 import { type KeyRow, type TenantRow, type Wish, wishOf } from "../db/rows.ts";
-import { isRefusal, type Refusal, refuse } from "../errors.ts";
+import { isRefusal, type Refusal, refuse, VaultError } from "../errors.ts";
 import {
   changeKey,
   changeTenant,
@@ -31,6 +31,7 @@ export type DestroyKey = (caller: Caller, keyId: string, days: number) => Promis
 /** Creates the operation that destroys keys. */
 export function createKeyDestruction(parts: KeyChangeParts & JudgingParts): DestroyKey {
   return async (caller, keyId, days) => {
+    requireAgreement(parts);
     const about = { caller, statement: "key_destroy", detail: { days: String(days) } } as const;
     const row = await changeKey(parts, { keyId, tenant: undefined }, about, (row) => {
       if (row.tenant === VAULT_TENANT) {
@@ -45,6 +46,13 @@ export function createKeyDestruction(parts: KeyChangeParts & JudgingParts): Dest
     });
     return keyAnswer(row);
   };
+}
+
+/** Throws `VaultError unavailable` while the clocks disagree, because the waiting period begins now. */
+function requireAgreement({ clock }: JudgingParts): void {
+  if (clock.agreed() !== undefined) return;
+  const why = "The clocks of the vault's machine and of its database disagree; nothing was changed";
+  throw new VaultError("unavailable", why);
 }
 
 /**
@@ -93,6 +101,7 @@ export type DestroyTenant = (caller: Caller, tenant: string, days: number) => Pr
 /** Creates the operation that destroys tenants. */
 export function createTenantDestruction(parts: TenantChangeParts & JudgingParts): DestroyTenant {
   return async (caller, tenant, days) => {
+    requireAgreement(parts);
     const about = { caller, statement: "tenant_destroy", detail: { days: String(days) } } as const;
     const row = await changeTenant(parts, tenant, about, (row) => {
       if (tenant === VAULT_TENANT) {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Database } from "../../../keyvault/db/database.ts";
-import { createTenantDestruction } from "../../../keyvault/lifecycle/destroy.ts";
+import { createKeyDestruction, createTenantDestruction } from "../../../keyvault/lifecycle/destroy.ts";
 import { createErasing } from "../../../keyvault/lifecycle/erase_due.ts";
 import { ADMINS, codeOf, issueIdentity, startVault, type TestVault } from "../fixture.ts";
 import type { Client } from "../http/caller_support.ts";
@@ -75,6 +75,18 @@ test("the vault erases nothing while its machine's clock disagrees with its data
   const failing = { now: () => at, agreed: () => answers.pop() };
   expect(await createErasing({ ...vault.parts(), clock: failing })()).toEqual({ keys: 1, tenants: 1 });
   expect((await eraseDue()).keys).toBe(1);
+});
+
+test("nothing is destroyed while the clocks disagree, because its waiting period would begin at a wrong time", async () => {
+  const key = await makeKey("acc-6");
+  const parts = { ...vault.parts(), clock: { now: () => vault.clock.at, agreed: () => undefined } };
+  for (const admin of ADMINS) {
+    await expect(createKeyDestruction(parts)(admin, key, 7)).rejects.toMatchObject({ code: "unavailable" });
+    await expect(createTenantDestruction(parts)(admin, "acc-6", 7)).rejects.toMatchObject({
+      code: "unavailable",
+    });
+  }
+  expect(await sign(key, "acc-6")).toBe(200);
 });
 
 test("a delegation to a key that is being destroyed or was destroyed is refused", async () => {
