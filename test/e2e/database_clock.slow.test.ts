@@ -95,7 +95,7 @@ describe.each(both(3 * HOUR, 40 * DAY))(
 describe.each(both(0.2, 0.5, 2, 3))(
   "API and worker with a database whose clock is wrong by %d s",
   (seconds) => {
-    test("are ready, and show the difference", async () => {
+    test("become ready, and show the difference", async () => {
       for (const role of await start(seconds)) {
         await role.ready();
         expect(await offset(role)).toBeCloseTo(-seconds, 0);

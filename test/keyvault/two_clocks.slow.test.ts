@@ -88,7 +88,7 @@ async function stop(): Promise<void> {
 const both = (...seconds: number[]) => seconds.flatMap((one) => [one, -one]);
 
 describe.each(both(3 * HOUR, 40 * DAY))("a vault whose clock is wrong by %d s", (seconds) => {
-  test("is not ready, erases no seeds, and judges times by its database's clock", async () => {
+  test("judges times by its database's clock, erases no seeds, and is not ready", async () => {
     await start(seconds);
     expect([await sign(), await sign(55), await isReady()]).toEqual(["signed", "signed", false]);
     expect(served?.output()).toContain('"event":"clock_wrong"');
@@ -99,7 +99,7 @@ describe.each(both(3 * HOUR, 40 * DAY))("a vault whose clock is wrong by %d s", 
 });
 
 describe.each(both(0.2, 0.5, 2, 3))("a vault whose clock is wrong by %d s", (seconds) => {
-  test("is ready, and refuses no time that is up to 55 s old", async () => {
+  test("refuses no time that is up to 55 s old, and is ready", async () => {
     await start(seconds);
     expect([await sign(), await sign(55), await isReady()]).toEqual(["signed", "signed", true]);
     await stop();

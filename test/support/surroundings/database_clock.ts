@@ -1,8 +1,8 @@
 import { Client } from "pg";
 
 /**
- * Makes the clock of a database wrong by some seconds, for all sessions that begin afterwards. Statements that
- * call `now()` or `clock_timestamp()` then find functions of this database before those of Postgres.
+ * Makes the clock of a database wrong by some seconds, for all sessions that begin afterwards. Statements
+ * that call `now()` or `clock_timestamp()` then find functions of this database before those of Postgres.
  */
 export async function shiftDatabaseClock(superuserUrl: string, seconds: number): Promise<void> {
   const client = new Client({ connectionString: superuserUrl });
