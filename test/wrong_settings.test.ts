@@ -103,7 +103,7 @@ describe("names that are not settings", () => {
   test.each([
     ["api", "SMTP_URI", "SMTP_URL"],
     ["api", "DATABASE_URI", "DATABASE_URL"],
-    ["operator", "API_URI", "API_URL"],
+    ["operator", "CONSOLE_URI", "CONSOLE_URL"],
     ["worker", "DATABASE_SSL", "DATABASE_URL"],
     ["api", "SMXP_URL", "SMTP_URL"],
     ["api", "MAIL_FROG", "MAIL_FROM"],

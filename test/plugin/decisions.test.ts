@@ -51,7 +51,9 @@ describe("a decision", () => {
   test("writes nothing if --timeout is wrong", async () => {
     const answers = { [GET]: delegation, ...who, [PATCH]: {} };
     expect(await run(["approve", "bot", "-y", "--timeout", "abc"], answers)).toBe(2);
-    expect(await patches()).toEqual([]);
+    expect(kubectl.notes).toContain("--timeout must be a number of seconds");
+    // The file of kubectl's calls does not exist, because there were none.
+    await expect(patches()).rejects.toThrow("ENOENT");
   });
 
   test("runs as a server-side dry run, without a question, if --dry-run is given", async () => {
