@@ -25,8 +25,8 @@ export const OPTIONS = Object.entries(SESSION)
   .map(([name, value]) => `-c ${name}=${value}`)
   .join(" ");
 
-/** When the server started, which no two servers share. The text does not depend on the session. */
-export const SERVER = "extract(epoch from pg_postmaster_start_time())::text as server";
+/** The text does not depend on the session. */
+const SERVER = "select extract(epoch from pg_postmaster_start_time())::text as server";
 /** Errors after which a connection is useless: it is broken, read-only or without rights, or it ends. */
 const ENDING = /^(?:08...|25006|42501|57P..|XX...)$/;
 /** Parameters that the server reports, and that are `on` if it accepts no changes. */
@@ -38,7 +38,7 @@ const READ_ONLY = ["in_hot_standby", "default_transaction_read_only"];
  * the connection ends as soon as it has no transaction.
  */
 export class Connection extends pg.Client {
-  /** See {@link SERVER}. Undefined until the connection is open. */
+  /** When the server started, which no two servers share. Undefined until the connection is open. */
   server: string | undefined;
   #isReadOnly = false;
   #isSpent = false;
@@ -66,12 +66,12 @@ export class Connection extends pg.Client {
 
   override async connect(): Promise<pg.Client> {
     await super.connect();
-    if (this.#isReadOnly) {
-      await this.end();
-      throw Object.assign(new Error("The database accepts no changes"), { code: "25006" });
+    try {
+      await this.#look();
+    } catch (error) {
+      this.end().catch(() => {});
+      throw error;
     }
-    const { rows } = await this.query<{ server: string }>(`select ${SERVER}`);
-    this.server = rows[0]?.server;
     // The driver's own listener is earlier. It has already begun the next query, if there is one.
     this.connection.on("readyForQuery", ({ status }: { status: string }) => {
       if (!this.#isSpent || status !== "I" || !(this as { readyForQuery?: boolean }).readyForQuery) return;
@@ -80,6 +80,14 @@ export class Connection extends pg.Client {
       this.end().catch(() => {});
     });
     return this;
+  }
+
+  async #look(): Promise<void> {
+    if (this.#isReadOnly) {
+      throw Object.assign(new Error("The database accepts no changes"), { code: "25006" });
+    }
+    const { rows } = await this.query<{ server: string }>(SERVER);
+    this.server = rows[0]?.server;
   }
 }
 

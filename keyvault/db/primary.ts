@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
 import type { Logger } from "../log.ts";
-import { type Connection, SERVER } from "./connection.ts";
+import type { Connection } from "./connection.ts";
 import { createClient } from "./database.ts";
 
 /** The server that accepts changes to the vault's database, as this process sees it. */
@@ -16,11 +16,8 @@ const RETRY_MS = 100;
 const CONNECT_MS = 1_000;
 const ANSWER_MS = 900;
 
-/** Finds the server. Cancels an earlier change, which may still wait. */
-const IDENTIFY = `
-select ${SERVER},
-       (select bool_or(pg_cancel_backend(pid)) from pg_stat_activity
-        where pid = $1 and application_name = $2) as cancelled`;
+/** Cancels the change of an earlier attempt, which may still wait. */
+const CANCEL = "select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and application_name = $2";
 
 /**
  * The smallest change: a record in the write-ahead log without content. Postgres permits it in a transaction
@@ -52,7 +49,10 @@ export function watchPrimary(url: string, log: Logger): Primary {
   let server: string | undefined;
   let former: Connection | undefined;
 
-  /** At the first attempt that succeeds, a connection that is not open yet leads to no former primary. */
+  /**
+   * Returns whether a connection leads to a former primary. A connection that is not open yet does if a primary
+   * was known before.
+   */
   function isFormer(connection: Connection, found: string | undefined): boolean {
     return connection.server === undefined ? server !== undefined : connection.server !== found;
   }
@@ -63,8 +63,8 @@ export function watchPrimary(url: string, log: Logger): Primary {
     try {
       await client.connect();
       const processId = (former as { processID?: number } | undefined)?.processID;
-      const { rows } = await client.query<{ server: string }>(IDENTIFY, [processId, NAME]);
-      const found = rows[0]?.server;
+      await client.query(CANCEL, [processId, NAME]);
+      const found = client.server;
       if (server !== found) {
         if (server !== undefined) log.warn({ event: "database_primary_changed" });
         for (const each of earlier) if (isFormer(each, found)) each.abandon();

@@ -147,15 +147,13 @@ export class ReadOnlyServer extends Error {
   readonly code = READ_ONLY;
 }
 
-/** When the server started, which no two servers share. The text does not depend on the session. */
-export const SERVER = "extract(epoch from pg_postmaster_start_time())::text as server";
-
 /**
  * Sets the parameters of a session, if it is one. Poolers refuse or ignore parameters at the start of a
  * connection, so they are set afterwards. A pooler gives its clients other process numbers than the server's.
  */
 const SET_SESSION = `
-select ${SERVER}, pg_backend_pid() = $1 as is_server,
+select extract(epoch from pg_postmaster_start_time())::text as server,
+       pg_backend_pid() = $1 as is_server,
        pg_is_in_recovery() as in_hot_standby,
        current_setting('default_transaction_read_only')::boolean as default_transaction_read_only,
        case when $2 or pg_backend_pid() = $1
@@ -181,7 +179,10 @@ const REFUSED = [
 export class Connection extends pg.Client {
   /** The parameters that the server has reported, by name. */
   readonly reported = new Map<string, string>();
-  /** See {@link SERVER}. Undefined until the connection is open. */
+  /**
+   * When the server started, which no two servers share. The text does not depend on the session. Undefined
+   * until the connection is open.
+   */
   server: string | undefined;
   readonly #config: ConnectionConfig;
   #isSpent = false;

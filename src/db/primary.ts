@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "../log.ts";
-import { type Connection, openConnection, ReadOnlyServer, SERVER } from "./connection.ts";
+import { type Connection, openConnection, ReadOnlyServer } from "./connection.ts";
 
 /** The server that accepts changes to the database, as this process sees it. */
 export type Primary = {
@@ -18,11 +18,8 @@ const CONNECT_MS = 1_000;
 const ANSWER_MS = 900;
 const FRESH_MS = 3_000;
 
-/** Finds the server. Cancels the change of an earlier attempt, which may still wait. */
-const IDENTIFY = `
-select ${SERVER},
-       (select bool_or(pg_cancel_backend(pid)) from pg_stat_activity
-        where pid = $1 and application_name = $2) as cancelled`;
+/** Cancels the change of an earlier attempt, which may still wait. */
+const CANCEL = "select pg_cancel_backend(pid) from pg_stat_activity where pid = $1 and application_name = $2";
 
 /**
  * The smallest change: a record in the write-ahead log without content. Like every commit, it waits for the
@@ -48,11 +45,8 @@ export function watchPrimary({ url, log }: { url: string; log: Logger }): Primar
   let changedAt = Number.NEGATIVE_INFINITY;
   let isLost = false;
 
-  /** Finds out which server this is. If it is another one, ends the connections in `earlier`. */
-  async function identify(client: Connection, earlier: readonly Connection[]): Promise<void> {
-    const processId = (former as { processID?: number } | undefined)?.processID;
-    const { rows } = await client.query<{ server: string }>(IDENTIFY, [processId, NAME]);
-    const found = rows[0]?.server;
+  /** If the client's server is another one than before, ends the connections in `earlier` to others. */
+  function endFormer({ server: found }: Connection, earlier: readonly Connection[]): void {
     if (server !== found) {
       if (server !== undefined) log.warn("another database server is the primary: connecting again");
       for (const each of earlier) {
@@ -62,7 +56,10 @@ export function watchPrimary({ url, log }: { url: string; log: Logger }): Primar
     server = found;
   }
 
-  /** At the first attempt that succeeds, a connection that is not open yet leads to no former primary. */
+  /**
+   * Returns whether a connection leads to a former primary. A connection that is not open yet does if a primary
+   * was known before.
+   */
   function isFormer(connection: Connection, found: string | undefined): boolean {
     return connection.server === undefined ? server !== undefined : connection.server !== found;
   }
@@ -82,7 +79,9 @@ export function watchPrimary({ url, log }: { url: string; log: Logger }): Primar
     const client = openConnection({ url, name: NAME, keepsSession: true, ...limits });
     try {
       await client.connect();
-      await identify(client, earlier);
+      const processId = (former as { processID?: number } | undefined)?.processID;
+      await client.query(CANCEL, [processId, NAME]);
+      endFormer(client, earlier);
       former = client;
       do await change(client);
       while (await passed(EVERY_MS));

@@ -2,6 +2,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { createClient, openDatabase } from "../../../keyvault/db/database.ts";
 import { createLog } from "../../../keyvault/log.ts";
 import { type TestDatabase, testDatabase } from "../../support/postgres.ts";
+import { until } from "../../support/process.ts";
+import { runPart } from "../../support/run_parts.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -66,4 +68,18 @@ test("the vault refuses a database that accepts no changes", async () => {
   await expect(pool.raw("select 1")).rejects.toMatchObject({ code: "25006" });
   await expect(createClient(database.url).connect()).rejects.toMatchObject({ code: "25006" });
   await pool.destroy();
+});
+
+test("the vault closes a connection whose server does not say when it started", async () => {
+  const own = await testDatabase({ role: "vault" });
+  const superuserUrl = new URL(runPart("postgresUrl"));
+  superuserUrl.pathname = new URL(own.url).pathname;
+  const observer = createClient(superuserUrl.href);
+  await observer.connect();
+  await observer.query("revoke execute on function pg_postmaster_start_time() from public");
+  await expect(createClient(own.url, { name: "refused" }).connect()).rejects.toMatchObject({ code: "42501" });
+  const open = "select 1 from pg_stat_activity where application_name = 'refused'";
+  await until("the connection has ended", async () => (await observer.query(open)).rowCount === 0);
+  await observer.end();
+  await own.drop();
 });
