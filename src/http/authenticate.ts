@@ -68,10 +68,8 @@ function lookUp(route: Route, authenticators: Authenticators, cookies: Cookies):
 
 function apiKeyLookUp({ findApiKey }: Authenticators, authorizationHeader = false): Check {
   return async (call) => {
-    const inAuthorization = authorizationHeader
-      ? keyInAuthorization(call.header("authorization"))
-      : undefined;
-    call.caller = await findApiKey(call.header("x-service-api-key") ?? inAuthorization ?? "");
+    const inAuthorization = authorizationHeader ? keyInAuthorization(call.header("authorization")) : "";
+    call.caller = await findApiKey(call.header("x-service-api-key") ?? inAuthorization);
     if (call.caller === undefined) throw new ApiError("invalid_api_key");
     call.provenAt = performance.now();
   };

@@ -8,7 +8,6 @@ import { type AnyObject, type Key, keyOf } from "./kinds.ts";
 import { conditionOf } from "./reconcile/conditions.ts";
 import { hasDrifted } from "./reconcile/drift.ts";
 import { type Reason, UNDECIDED } from "./reconcile/ready_reasons.ts";
-
 import { allObjects } from "./resources.ts";
 
 /** Polls the API for changes: users' decisions, recovery after an outage, and drift. */
@@ -70,10 +69,8 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
     const now = elapsedClock.now().getTime();
     const mayNudge = failures > 0 || now - lastNudge >= NUDGE_MS;
     if (mayNudge) lastNudge = now;
-    const failure =
-      chosen.length === 0 && mayNudge
-        ? (await context.api.readState([])).failure
-        : await look(chosen, (object) => mayNudge && waitsForApi(object));
+    const isDue = chosen.length > 0 || mayNudge;
+    const failure = isDue ? await look(chosen, (object) => mayNudge && waitsForApi(object)) : undefined;
     failures = failure === undefined ? 0 : failures + 1;
     const waitMs = failures === 0 ? PROMPT_MS : backoff(RETRIES, failures);
     if (!stopped) promptTimer = setTimeout(prompt, waitMs);
@@ -87,12 +84,13 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
     if (!stopped) driftTimer = setTimeout(drift, driftMs());
   }
 
-  /** Enqueues the objects that have drifted or for which `anyway` returns true. */
+  /** Enqueues the objects that have drifted or for which `anyway` returns true. Calls the API at least once. */
   async function look(
     objects: AnyObject[],
     anyway: (object: AnyObject) => boolean,
   ): Promise<ApiFailure | undefined> {
-    for (let start = 0; start < objects.length && !stopped; start += MAX_STATE_IDS) {
+    let start = 0;
+    do {
       const part = objects.slice(start, start + MAX_STATE_IDS);
       const { value, failure } = await context.api.readState(part.map(context.externalIdOf));
       if (failure !== undefined) {
@@ -102,7 +100,8 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
       for (const object of part) {
         enqueueIfNeeded(object, stateOf(value, context.externalIdOf(object)), anyway(object));
       }
-    }
+      start += MAX_STATE_IDS;
+    } while (start < objects.length && !stopped);
     return undefined;
   }
 
