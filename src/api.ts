@@ -42,7 +42,9 @@ import { createDecisionQueue } from "./proofs/admission/admission.ts";
 import { type ApiPools, openConnections } from "./proofs/api_pools.ts";
 import { createActionLimits } from "./rates/action_limits.ts";
 import { createApiKeyRates } from "./rates/api_key_rates.ts";
+import { createChangeRates } from "./rates/change_rates.ts";
 import { createClientRates } from "./rates/client_rates.ts";
+import { createRequestRate } from "./rates/request_rate.ts";
 import { createSecretBox } from "./secret_box.ts";
 import { startUpkeep } from "./upkeep.ts";
 import { createVaultClient, type VaultClient } from "./vault/client.ts";
@@ -127,6 +129,7 @@ export async function startApi({
   });
   const limits = { presentPerMinute: config.PRESENT_PER_MINUTE, agentsPerDay: config.AGENTS_PER_DAY };
   const keyRates = createApiKeyRates({ db, clock, limits });
+  const changeRates = createChangeRates({ perMinute: config.CHANGES_PER_MINUTE, clock });
   const shared = { db, secretBox, clock, vault, log, clusters, metrics };
   const lookupTxt = replaced.lookupTxt ?? createTxtLookup(config.DOMAIN_RESOLVERS);
   const { freshSeconds } = replaced;
@@ -149,6 +152,8 @@ export async function startApi({
     organizationRates: replaced.organizationRates ?? createOrganizationRates(db),
     sendingRates: createSendingRates(db),
     actionLimits: createActionLimits({ db, metrics }),
+    changeRates,
+    requestRate: createRequestRate(db, config.REQUESTS_PER_DAY),
     rates: createClientRates({ db, sends: config.SEND_CODE_PER_IP, tries: config.VERIFY_CODE_PER_IP }),
     bounds: { perClient: config.SEND_CODE_PER_ADDRESS, perDay: config.SEND_CODE_PER_DAY },
     signInUrl: config.SIGN_IN_URL ?? pageUrl(config, ENTER_CODE),
@@ -196,6 +201,7 @@ export async function startApi({
     },
     idempotency,
     rates: keyRates,
+    changeRates,
     activity: createActivity({ db, clock, log }),
     bodies: { perClient: config.BODIES_PER_IP },
     log,

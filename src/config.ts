@@ -69,6 +69,10 @@ const apiSchema = common.extend({
   /** Rate limits per connection: presented proofs, created agents, and refused proofs. */
   PRESENT_PER_MINUTE: type.wholeNumber(0).default(1_200),
   AGENTS_PER_DAY: type.wholeNumber(0).default(500),
+  /** Changing calls of one sign-in or connection. Ending calls and refreshes are counted separately. */
+  CHANGES_PER_MINUTE: type.wholeNumber(0).default(120),
+  /** Delegation requests that one person files for one account. */
+  REQUESTS_PER_DAY: type.wholeNumber(0).default(500),
   REFUSED_PROOFS_PER_MINUTE: type.wholeNumber(0).default(3_000),
   /** Maximum numbers of connections at a time (in total, per network) and of request bodies (per network). */
   CONNECTIONS: type.wholeNumber(0).default(10_000),

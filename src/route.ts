@@ -131,6 +131,11 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   activityDetails?(body: B): Record<string, string | boolean>;
   /** Session calls that change state require the CSRF header. `false` only where no session exists yet. */
   csrf?: false;
+  /**
+   * Whether the call ends authority or access, as every `DELETE` does. Such calls have a rate limit of their
+   * own, so no other calls can prevent them.
+   */
+  ends?: true;
   /** Whether the API key may be in `Authorization` instead, the only header that AuthZEN clients can send. */
   authorizationHeader?: true;
   /** Calls by the operator must contain the epoch of its leader, unless this is `"none"`. */

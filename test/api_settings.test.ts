@@ -315,6 +315,8 @@ async function callbackAnswer(own: TestApi, callback_url: string): Promise<numbe
 
 /** The files that show that a running API obeys the other settings, and that name them. */
 const ELSEWHERE: Record<string, string> = {
+  CHANGES_PER_MINUTE: "http/red_team_storage.test.ts",
+  REQUESTS_PER_DAY: "http/red_team_storage.test.ts",
   INVOCATION_DAYS: "upkeep.test.ts",
   HISTORY_RETENTION_MONTHS: "upkeep.test.ts",
   BASE_URL: "api_names.test.ts",

@@ -1,6 +1,7 @@
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import type { Logger } from "../log.ts";
+import type { ChangeRates } from "../rates/change_rates.ts";
 import type { ClientRates } from "../rates/client_rates.ts";
 import type { Route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
@@ -24,6 +25,7 @@ export type AccountsDeps = {
   hashes: CodeHashes;
   tokens: SessionTokens;
   rates: ClientRates;
+  changeRates: ChangeRates;
   bounds: CodeBounds;
   /** URL of the page that links in sign-in emails open. */
   signInUrl: string;

@@ -1,5 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
+import type { RequestRate } from "../rates/request_rate.ts";
 import type { Route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
 import {
@@ -18,7 +19,7 @@ import { scopesRoute } from "./scopes_route.ts";
 
 /** Dependencies of the delegation routes. */
 export type DelegationDeps = SignDeps &
-  RevocationListDeps & { db: Database; secretBox: SecretBox; clock: Clock };
+  RevocationListDeps & { db: Database; secretBox: SecretBox; clock: Clock; requestRate: RequestRate };
 
 /**
  * Returns the routes in specification §4 "Delegation". The request routes come before the certificate routes,

@@ -57,6 +57,7 @@ export function pauseCallbackRoute(deps: TestDeps): Route {
     path: `${path}/callback/pause`,
     summary: "Pause a connection's callback URL: send nothing more to it and hold its events",
     access: "session",
+    ends: true,
     roles: ["developer"],
     idempotent: true,
     params,

@@ -118,6 +118,8 @@ export function stackParts(
         PRESENT_PER_MINUTE: PROOFS,
         REFUSED_PROOFS_PER_MINUTE: PROOFS,
         AGENTS_PER_DAY: AGENTS,
+        CHANGES_PER_MINUTE: PROOFS,
+        REQUESTS_PER_DAY: PROOFS,
         WEBHOOK_ALLOWED_CIDRS: LOOPBACK,
       },
     }),

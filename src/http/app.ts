@@ -8,6 +8,7 @@ import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Activity } from "../organizations/activity.ts";
 import type { ApiKeyRates } from "../rates/api_key_rates.ts";
+import type { ChangeRates } from "../rates/change_rates.ts";
 import type { Route } from "../route.ts";
 import { createAnswering } from "./answer.ts";
 import { type Authenticators, callerChecks, isForRole } from "./authenticate.ts";
@@ -36,6 +37,7 @@ export type AppDeps = {
   authenticators: Authenticators;
   idempotency: Idempotency;
   rates: ApiKeyRates;
+  changeRates: ChangeRates;
   activity: Activity;
   /** Number of bodies of one client at a time (default 100), and milliseconds for each (default 10,000). */
   bodies?: { perClient: number; bodyMs?: number } | undefined;
@@ -99,7 +101,7 @@ export function createApp(deps: AppDeps): RequestListener {
 
 /** Returns the middleware of one operation, in the order in which it runs after `everyCall`. */
 function operationMiddleware(route: Route, parts: Parts): Middleware[] {
-  const { names, cookies, readBody, authenticators, idempotency, activity, rates } = parts;
+  const { names, cookies, readBody, authenticators, idempotency, activity, rates, changeRates } = parts;
   const { caller, csrf, role } = callerChecks(route, authenticators, cookies);
   const provenLately = operation.provenLately([caller, csrf, role]);
   return [
@@ -108,6 +110,7 @@ function operationMiddleware(route: Route, parts: Parts): Middleware[] {
     operation.passes(caller),
     operation.passes(csrf),
     operation.passes(role),
+    operation.passes(operation.changesOf(route, changeRates)),
     operation.passes(operation.keyOf(route)),
     operation.passes(operation.body(readBody)),
     operation.passes(provenLately),
@@ -123,7 +126,7 @@ type Parts = ReturnType<typeof createParts>;
 
 function createParts(deps: AppDeps) {
   const { config, log, clock, metrics, deadlineMs = DEADLINE_MS, checkAnswers = false } = deps;
-  const { authenticators, idempotency, activity, rates } = deps;
+  const { authenticators, idempotency, activity, rates, changeRates } = deps;
   const names = createNames(config.SERVICE_WORD, config.SERVICE_WORD_ALIASES);
   const cookies = createCookies(names, config.BASE_URL);
   const clientAddress = createClientAddress(config.TRUSTED_PROXIES);
@@ -155,6 +158,7 @@ function createParts(deps: AppDeps) {
     idempotency,
     activity,
     rates,
+    changeRates,
     checkAnswers,
   };
 }

@@ -5,6 +5,7 @@ import type { Names } from "../input/names.ts";
 import { validate } from "../input/validate.ts";
 import type { Activity } from "../organizations/activity.ts";
 import type { ApiKeyRates } from "../rates/api_key_rates.ts";
+import type { ChangeRates } from "../rates/change_rates.ts";
 import type { AccountCaller, Answer, ApiKeyCaller, Call, Route, SessionCaller } from "../route.ts";
 import { inTrace } from "../trace_context.ts";
 import { type Check, challengesOf } from "./authenticate.ts";
@@ -35,6 +36,21 @@ export function rateAndChallengeHeaders(route: Route, names: Names): Middleware 
 function challenged(error: unknown, challenges: string | undefined): unknown {
   if (challenges === undefined || !(error instanceof ApiError) || error.status !== 401) return error;
   return new ApiError(error.code, error.message, { ...error.headers, "www-authenticate": challenges });
+}
+
+/**
+ * Counts a call that changes something for its sign-in or its connection, before the body is read. The limit
+ * of a sign-in cannot be used up by another sign-in of the same person, such as a thief's.
+ */
+export function changesOf(route: Route, changeRates: ChangeRates): Check | undefined {
+  const { id, method, access, ends = method === "DELETE" } = route;
+  if (method === "GET" || (access !== "session" && access !== "account")) return undefined;
+  return ({ session, caller }) => {
+    const connectionId = caller !== undefined && "connectionId" in caller ? caller.connectionId : null;
+    const counted = session?.familyId ?? connectionId;
+    if (counted === null) throw new Error(`${id}: a change needs a session or an API key`);
+    changeRates.take(counted, ends ? "ends" : "changes");
+  };
 }
 
 /** Returns a middleware that runs a check, or `undefined` without a check. */

@@ -5,6 +5,7 @@ import { isUuid } from "../ids.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../input/pagination.ts";
 import { platformDescription, platformName, scopeList } from "../input/platform_fields.ts";
 import { idText } from "../input/schemas.ts";
+import type { ActionLimits } from "../rates/action_limits.ts";
 import { type Answer, type Route, route } from "../route.ts";
 import { findOwner, type Owner } from "./account_owner.ts";
 import { changePlatform } from "./change_platform.ts";
@@ -36,12 +37,14 @@ const organization: Registration = {
   accountType: "organization",
 };
 
+type RegistrationDeps = RegisterDeps & { actionLimits: ActionLimits };
+
 /** Returns `POST /v1/service/platforms/personal` and, for organizations, `POST /v1/service/platforms`. */
-export function registrationRoutes(deps: RegisterDeps): Route[] {
+export function registrationRoutes(deps: RegistrationDeps): Route[] {
   return [personal, organization].map((kind) => registrationRoute(deps, kind));
 }
 
-function registrationRoute(deps: RegisterDeps, { id, path, summary, accountType }: Registration): Route {
+function registrationRoute(deps: RegistrationDeps, { id, path, summary, accountType }: Registration): Route {
   return route({
     id,
     method: "POST",
@@ -62,6 +65,7 @@ function registrationRoute(deps: RegisterDeps, { id, path, summary, accountType 
       "surface_not_available",
       "invalid_scopes",
       "invalid_callback_url",
+      "action_limited",
       ...(accountType === "individual" ? (["platform_limit"] as const) : []),
     ],
     async handle({ caller, body }) {
@@ -69,7 +73,8 @@ function registrationRoute(deps: RegisterDeps, { id, path, summary, accountType 
       if (owner.accountType !== accountType) {
         throw new ApiError("not_available", `Only accounts of type ${accountType} can do this`);
       }
-      return register(deps, owner, body);
+      const person = [caller.accountId, caller.person.accountId];
+      return deps.actionLimits.within("create_platform", person, () => register(deps, owner, body));
     },
   });
 }

@@ -47,6 +47,11 @@ export const actionLimits = {
     what: "A delegation of this name was requested too often. Find out what deletes and creates the object",
     rates: [{ points: 10, seconds: TEN_MINUTES }],
   },
+  /** A person registers a platform. A removed platform stays in the database. */
+  create_platform: {
+    what: "You registered too many platforms",
+    rates: [{ points: 100, seconds: HOUR }],
+  },
   /** A person replaces an API key or begins a rotation of the webhook secret. */
   rotate_secret: {
     what: "You rotated this connection's secrets too often",

@@ -144,6 +144,7 @@ function createListener(): RequestListener {
     },
     activity: { run: (_, work) => work() },
     rates: { take: async () => ({}), giveBack: async () => {} },
+    changeRates: { take: () => {} },
     log: pino({ level: "silent" }),
     clock: systemClock,
     metrics: createMetrics(),

@@ -135,6 +135,8 @@ async function settingsOf(urls: DatabaseUrls, sealingKey: Buffer): Promise<ApiCo
     VERIFY_CODE_PER_IP: many,
     PRESENT_PER_MINUTE: many,
     AGENTS_PER_DAY: many,
+    CHANGES_PER_MINUTE: many,
+    REQUESTS_PER_DAY: many,
     REFUSED_PROOFS_PER_MINUTE: many,
   });
 }

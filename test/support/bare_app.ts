@@ -32,6 +32,7 @@ export function createBareApp({
     },
     idempotency: { once: never, sweep: never, forgetSecrets: never },
     rates: { take: never, giveBack: never },
+    changeRates: { take: () => {} },
     activity: { run: never },
     log: pino({ level: "silent" }),
     clock,

@@ -4,6 +4,7 @@ import type { Database, Transaction } from "../../db/database.ts";
 import type { SessionRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
+import type { ChangeRates } from "../../rates/change_rates.ts";
 import { createPacedLines, type PacedLines } from "../../rates/paced_lines.ts";
 import { type Answer, type Route, route } from "../../route.ts";
 import {
@@ -21,7 +22,13 @@ export const REPEAT_SECONDS = 10;
 
 const answer = z.object({ expires_at: z.iso.datetime().describe("End of the new session") });
 
-type RefreshDeps = { db: Database; clock: Clock; tokens: SessionTokens; log: Logger };
+type RefreshDeps = {
+  db: Database;
+  clock: Clock;
+  tokens: SessionTokens;
+  changeRates: ChangeRates;
+  log: Logger;
+};
 
 type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
 
@@ -38,7 +45,7 @@ type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
  * Any other second use means that two parties have the token. Nobody can tell which of them is the thief, so
  * the family ends, and both must sign in again.
  */
-export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
+export function refreshRoute({ db, clock, tokens, log, changeRates }: RefreshDeps): Route {
   const logs = { log, logRepeat: createPacedLines("info", { log, clock }) };
   return route({
     id: "refresh_session",
@@ -58,11 +65,12 @@ export function refreshRoute({ db, clock, tokens, log }: RefreshDeps): Route {
       const token = call.cookie("refresh");
       if (token === undefined) throw new ApiError("auth_required");
       const refreshHash = hashToken(token);
-      const csrf = await db("sessions").where("refresh_hash", refreshHash).first("csrf_hash");
+      const csrf = await db("sessions").where("refresh_hash", refreshHash).first("csrf_hash", "family_id");
       if (csrf === undefined) throw new ApiError("auth_required");
       if (!csrfMatches(call.cookie("csrf"), call.header("x-service-csrf"), csrf.csrf_hash)) {
         throw new ApiError("csrf_failed");
       }
+      changeRates.take(csrf.family_id, "refreshes");
       const client = tokens.client(call.ip, call.header("user-agent"));
       const presented = { refreshHash, next: tokens.next(token), client };
       const session = await db.transaction((tx) => refreshOnce(tx, presented, clock.now(), logs));

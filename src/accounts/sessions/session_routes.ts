@@ -137,6 +137,7 @@ export function logoutRoute({ db, clock }: { db: Database; clock: Clock }): Rout
     path: "/v1/auth/logout",
     summary: "Sign out",
     access: "session",
+    ends: true,
     roles: "person",
     onboarding: "any",
     body: signOutBody,

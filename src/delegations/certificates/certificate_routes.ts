@@ -139,6 +139,7 @@ export function revokeRoute(deps: Deps): Route {
     path: "/v1/service/delegations/{cert_id}/revoke",
     summary: "Revoke a delegation certificate",
     access: "session",
+    ends: true,
     roles: ["approver"],
     idempotent: true,
     params,

@@ -87,6 +87,7 @@ export function denyRoute(deps: Deps): Route {
     path: "/v1/service/delegations/requests/{request_id}/deny",
     summary: "Deny a delegation request",
     access: "session",
+    ends: true,
     roles: ["approver"],
     idempotent: true,
     params,

@@ -7,6 +7,7 @@ import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/paginat
 import { scopeList } from "../../input/platform_fields.ts";
 import { idText } from "../../input/schemas.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
+import type { RequestRate } from "../../rates/request_rate.ts";
 import { type Route, route } from "../../route.ts";
 import { requestAnswer, showRequest } from "../delegation_answers.ts";
 import {
@@ -30,8 +31,10 @@ const body = z.object({
 
 const answer = requestAnswer.pick({ request_id: true, status: true, agent_id: true, requested_scope: true });
 
+type Deps = { db: Database; clock: Clock };
+
 /** `POST /v1/service/delegations/self-request`: a person requests a delegation to one of their own agents. */
-export function selfRequestRoute({ db, clock }: { db: Database; clock: Clock }): Route {
+export function selfRequestRoute({ db, clock, requestRate }: Deps & { requestRate: RequestRate }): Route {
   return route({
     id: "request_delegation",
     method: "POST",
@@ -56,19 +59,18 @@ export function selfRequestRoute({ db, clock }: { db: Database; clock: Clock }):
     ],
     async handle({ caller, body }) {
       const owner = await findOwner(db, caller.accountId);
-      const { request_id, status, agent_id, requested_scope } = await requestDelegation(
-        { db, clock },
-        owner,
-        {
+      const person = { accountId: caller.accountId, personId: caller.person.accountId };
+      const { request_id, status, agent_id, requested_scope } = await requestRate.within(person, () =>
+        requestDelegation({ db, clock }, owner, {
           connectionId: body.connection_id,
           agentId: body.agent_id,
           scope: body.requested_scope,
           expiry: readExpiry(body),
           constraints: body.constraints ?? [],
-          requestedBy: caller.person.accountId,
+          requestedBy: person.personId,
           isAlone: !caller.organization,
           externalId: null,
-        },
+        }),
       );
       return {
         body: { request_id, status, agent_id, requested_scope },
@@ -77,8 +79,6 @@ export function selfRequestRoute({ db, clock }: { db: Database; clock: Clock }):
     },
   });
 }
-
-type Deps = { db: Database; clock: Clock };
 
 const newestFirst: PageOrder = { time: "r.created_at", id: "r.request_id", isId: isRequestId };
 

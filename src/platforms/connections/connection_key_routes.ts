@@ -92,6 +92,7 @@ export function endFormerKeysRoute(deps: Omit<RetireDeps, "secretBox">): Route {
     path: `${path}/end-former-keys`,
     summary: "End a connection's replaced API keys before their grace is over",
     access: "session",
+    ends: true,
     roles: ["developer"],
     idempotent: true,
     params,

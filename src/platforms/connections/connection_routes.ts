@@ -79,6 +79,7 @@ export function rotateKeyRoute(deps: Deps): Route {
     path: "/v1/service/connections/{connection_id}/rotate-key",
     summary: "Replace a connection's API key",
     access: "session",
+    ends: true,
     roles: ["developer"],
     idempotent: true,
     showsSecret: true,

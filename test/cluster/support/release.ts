@@ -24,8 +24,12 @@ export const COMPONENTS = ["api", "operator", "worker", "keyvault", "postgres"] 
 export type Component = (typeof COMPONENTS)[number];
 
 const READY_MS = 300_000;
-/** Raises the limit that a load from one machine exceeds. A trial's limit on sign-in codes suffices. */
-const LIMITS = { REFUSED_PROOFS_PER_MINUTE: "60000" };
+/** Raises the limits that a load from one machine exceeds. A trial's limit on sign-in codes suffices. */
+const LIMITS = {
+  REFUSED_PROOFS_PER_MINUTE: "60000",
+  CHANGES_PER_MINUTE: "60000",
+  REQUESTS_PER_DAY: "60000",
+};
 
 /** Values of the trial under test, with images of the tag `tag`, and Postgres of `postgresTag`. */
 export function valuesOf(tag: string, postgresTag = tag): object {
