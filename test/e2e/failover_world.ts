@@ -1,20 +1,24 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtemp, open, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { freePort } from "../../src/dev/process/ports.ts";
 import { environmentOf, PROGRAM, startDev, untilLeft, untilUp } from "../support/dev_stack.ts";
-import { killHard, until } from "../support/process.ts";
+import { until } from "../support/process.ts";
 import { type Failover, startPostgresPair } from "../support/surroundings/postgres_pair.ts";
-import { startTcpProxy } from "../support/surroundings/tcp_proxy.ts";
+import { startTcpProxy, type TcpProxy } from "../support/surroundings/tcp_proxy.ts";
+import { createProcess, type Environment, type Process, type Program } from "./processes.ts";
 
 /** Two APIs, a worker and a vault as separate processes, whose databases are behind one switching proxy. */
 export type FailoverWorld = {
   folder: string;
   bases: [string, string];
+  processes: Record<ProcessName, Process>;
+  /** The proxy in front of the databases. */
+  proxy: TcpProxy;
   /** The HTTP status of `/readyz` of each process, by name. */
   readiness(): Promise<Record<string, number>>;
   /** Fails over. Resolves to the time at which the new primary accepted a change through the proxy. */
@@ -26,80 +30,101 @@ export type FailoverWorld = {
   stop(): Promise<void>;
 };
 
+export type ProcessName = "keyvault" | "api" | "second" | "worker";
+type Programs = Record<ProcessName, Program>;
+
+/** A world whose processes do not run yet. Changes to `programs` and their settings count at the start. */
+export type PreparedWorld = {
+  programs: Programs;
+  /** A superuser's URL of the proxy in front of the databases. */
+  databases: string;
+  start(): Promise<FailoverWorld>;
+  stop(): Promise<void>;
+};
+
 const STARTED_MS = 120_000;
 const CREDITS = "1000000000000";
 
-type Process = { name: string; health: string; child: ChildProcess };
-
-/** Lets `deputize dev` create the data and the settings, and starts the parts again with a standby. */
 export async function openFailoverWorld(): Promise<FailoverWorld> {
+  const { start } = await prepareFailoverWorld();
+  return start();
+}
+
+/** Lets `deputize dev` create the data and the settings, and gives the database a standby. */
+export async function prepareFailoverWorld(): Promise<PreparedWorld> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-failover-"));
-  const environments = await settingsOf(folder);
+  const programs = await programsOf(folder);
   const pair = await startPostgresPair(join(folder, "postgres", "data"));
   const proxy = await startTcpProxy(pair.superuserUrl("postgres"));
-  const url = new URL(proxy.url);
-  for (const name of ["database.url", "keyvault.url"]) {
-    await movePort(join(folder, "secrets", name), url.port);
-  }
-  const vaultProgram = PROGRAM.replace(/src.main\.ts$/, "keyvault/main.ts");
-  const { api, worker, keyvault } = environments;
-  const second = { ...api, PORT: String(await freePort()), HEALTH_PORT: String(await freePort()) };
-  const processes: Process[] = [];
-  const start = async (name: string, args: string[], env: Record<string, string>) => {
-    const log = await open(join(folder, `${name}.log`), "w");
-    const child = spawn(process.execPath, args, { env, stdio: ["ignore", log.fd, log.fd] });
-    await log.close();
-    const port = env.HEALTH_PORT ?? env.KEYVAULT_HEALTH_PORT;
-    processes.push({ name, child, health: `http://127.0.0.1:${port}/readyz` });
-  };
-  await start("keyvault", [vaultProgram, "serve"], keyvault);
-  await start("api", [PROGRAM, "api"], { ...api, ALPHA_CREDITS_MICRO_USD: CREDITS });
-  await start("second", [PROGRAM, "api"], {
-    ...second,
-    OPERATOR_PORT: String(await freePort()),
-    ALPHA_CREDITS_MICRO_USD: CREDITS,
-  });
-  await start("worker", [PROGRAM, "worker"], worker);
+  const { href: databases, port } = new URL(proxy.url);
+  for (const name of ["database.url", "keyvault.url"]) await movePort(join(folder, "secrets", name), port);
+  let all: Process[] = [];
   const readiness = async () =>
-    Object.fromEntries(
-      await Promise.all(processes.map(async ({ name, health }) => [name, await ask(health)])),
-    );
-  const isReady = async () => Object.values(await readiness()).every((status) => status === 200);
-  await until("every process is ready", isReady, STARTED_MS);
+    Object.fromEntries(await Promise.all(all.map(async (one) => [one.name, await one.readiness()])));
+  const stop = async () => {
+    await Promise.all(all.map((one) => one.kill()));
+    await proxy.stop();
+    await pair.stop();
+    await rm(folder, { recursive: true, force: true });
+  };
+  async function start(): Promise<FailoverWorld> {
+    const processes = {
+      keyvault: createProcess(folder, programs.keyvault),
+      api: createProcess(folder, programs.api),
+      second: createProcess(folder, programs.second),
+      worker: createProcess(folder, programs.worker),
+    };
+    all = Object.values(processes);
+    for (const one of all) await one.start();
+    const isReady = async () => Object.values(await readiness()).every((status) => status === 200);
+    await until("every process is ready", isReady, STARTED_MS);
+    return {
+      folder,
+      bases: [String(programs.api.env.BASE_URL), `http://127.0.0.1:${programs.second.env.PORT}`],
+      processes,
+      proxy,
+      readiness,
+      async failOver(how) {
+        proxy.switchTo(await pair.failOver(how));
+        return untilWritable(databases);
+      },
+      renew: pair.renew,
+      superuserUrl: pair.superuserUrl,
+      async keyvault(...args) {
+        const { KEYVAULT_DATABASE_URL_FILE: _, ...rest } = programs.keyvault.env;
+        const env = { ...rest, KEYVAULT_DATABASE_URL: pair.superuserUrl("keyvault") };
+        const child = spawn(process.execPath, [VAULT_PROGRAM, ...args], {
+          env,
+          stdio: ["ignore", "ignore", "inherit"],
+        });
+        const [status] = await once(child, "exit");
+        return status;
+      },
+      stop,
+    };
+  }
+  return { programs, databases, start, stop };
+}
+
+const VAULT_PROGRAM = PROGRAM.replace(/src.main\.ts$/, "keyvault/main.ts");
+
+async function programsOf(folder: string): Promise<Programs> {
+  const { api, worker, keyvault } = await settingsOf(folder);
+  const first = { ...api, ALPHA_CREDITS_MICRO_USD: CREDITS };
+  const ports = {
+    PORT: String(await freePort()),
+    HEALTH_PORT: String(await freePort()),
+    OPERATOR_PORT: String(await freePort()),
+  };
   return {
-    folder,
-    bases: [String(api.BASE_URL), `http://127.0.0.1:${second.PORT}`],
-    readiness,
-    async failOver(how) {
-      const port = await pair.failOver(how);
-      proxy.switchTo(port);
-      return untilWritable(url.href);
-    },
-    renew: pair.renew,
-    superuserUrl: pair.superuserUrl,
-    async keyvault(...args) {
-      const env = {
-        ...keyvault,
-        KEYVAULT_DATABASE_URL_FILE: undefined,
-        KEYVAULT_DATABASE_URL: pair.superuserUrl("keyvault"),
-      };
-      const child = spawn(process.execPath, [vaultProgram, ...args], {
-        env,
-        stdio: ["ignore", "ignore", "inherit"],
-      });
-      const [status] = await once(child, "exit");
-      return status;
-    },
-    async stop() {
-      await Promise.all(processes.map(({ child }) => killHard(child)));
-      await proxy.stop();
-      await pair.stop();
-      await rm(folder, { recursive: true, force: true });
-    },
+    keyvault: { name: "keyvault", args: [VAULT_PROGRAM, "serve"], env: keyvault },
+    api: { name: "api", args: [PROGRAM, "api"], env: first },
+    second: { name: "second", args: [PROGRAM, "api"], env: { ...first, ...ports } },
+    worker: { name: "worker", args: [PROGRAM, "worker"], env: worker },
   };
 }
 
-type Environments = Record<"api" | "worker" | "keyvault", Record<string, string>>;
+type Environments = Record<"api" | "worker" | "keyvault", Environment>;
 
 async function settingsOf(folder: string): Promise<Environments> {
   const run = startDev(folder);
@@ -122,13 +147,6 @@ async function movePort(file: string, port: string): Promise<void> {
   const url = new URL(await readFile(file, "utf8"));
   url.port = port;
   await writeFile(file, url.href);
-}
-
-async function ask(url: string): Promise<number> {
-  return fetch(url).then(
-    ({ status }) => status,
-    () => 0,
-  );
 }
 
 /** Returns when a change through the proxy succeeded, in milliseconds of `performance.now()`. */

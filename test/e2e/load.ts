@@ -30,6 +30,8 @@ export type Known = {
   revoked: Set<string>;
   uncertain: { requests: number; approvals: Set<string> };
   allowedAfterRevocation: string[];
+  /** How often the first answer about a proof was not `allow`, by reason of the decision or error code. */
+  refusals: Map<string, number>;
   /** When the first delivery about an approved request arrived, and all deliveries in their order. */
   arrivals: Map<string, number>;
   received: Arrival[];
@@ -74,6 +76,7 @@ export async function startLoad(
     revoked: new Set(),
     uncertain: { requests: 0, approvals: new Set() },
     allowedAfterRevocation: [],
+    refusals: new Map(),
     arrivals: new Map(),
     received: [],
   };
@@ -192,7 +195,12 @@ async function verify(api: Visitor, proof: string, known: Known): Promise<string
       if (!isGood) known.unanswered.add(proof);
     },
   );
-  const { decision, receipt } = answer.body;
+  const { decision, decision_reason: reason, receipt, error } = answer.body;
+  const isFirst = known.decisions.get(proof)?.length === 0 && !known.unanswered.has(proof);
+  if (isFirst && decision !== "allow") {
+    const refusal = String(reason ?? (error as { code?: string } | undefined)?.code ?? answer.status);
+    known.refusals.set(refusal, (known.refusals.get(refusal) ?? 0) + 1);
+  }
   if (typeof decision !== "string") return undefined;
   const { receipt_id: receiptId } = receipt as { receipt_id: string };
   known.decisions.get(proof)?.push({ receiptId, decision });

@@ -16,6 +16,7 @@ function goodRun(): { known: Known; stored: Stored } {
       revoked: new Set(["cert"]),
       uncertain: { requests: 0, approvals: new Set() },
       allowedAfterRevocation: [],
+      refusals: new Map(),
       arrivals: new Map(),
       received: [
         { ...got, deliveryId: "1", event: "connection.created", about: "c" },

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 
 export type TcpProxy = {
   /** The server's URL, with the proxy's host and port. */
@@ -8,6 +9,8 @@ export type TcpProxy = {
   cut(): void;
   /** Keeps connections open, but forwards nothing. */
   stall(): void;
+  /** Delays everything by these milliseconds, in each direction. With 0, forwards without delay again. */
+  slow(ms: number): void;
   /** Forwards everything again. Earlier connections do not recover. */
   mend(): void;
   /** Sends new connections to another port, as a Kubernetes Service does. Earlier connections remain. */
@@ -20,6 +23,7 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
   const sockets = new Set<Socket>();
   let port = Number(target.port);
   let state: "open" | "cut" | "stalled" = "open";
+  let delayMs = 0;
   const server = createServer((near) => {
     if (state === "cut") {
       near.destroy();
@@ -30,14 +34,18 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
       [near, far],
       [far, near],
     ] as const) {
+      const forward = inOrder(
+        (chunk) => {
+          if (state === "open") to.write(chunk);
+        },
+        () => delayMs,
+      );
       sockets.add(from);
-      from.on("data", (chunk) => {
-        if (state === "open") to.write(chunk);
-      });
+      from.on("data", forward.push);
       from.on("error", () => to.destroy());
       from.on("close", () => {
         sockets.delete(from);
-        to.destroy();
+        forward.end(() => to.destroy());
       });
     }
   });
@@ -53,6 +61,9 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
   return {
     url: proxyUrl.href,
     cut,
+    slow(ms) {
+      delayMs = ms;
+    },
     stall() {
       state = "stalled";
     },
@@ -66,6 +77,33 @@ export async function startTcpProxy(url: string): Promise<TcpProxy> {
       cut();
       server.close();
       await once(server, "close");
+    },
+  };
+}
+
+/** Passes chunks on in their order, each after the delay of its arrival. `end` calls back after the last. */
+function inOrder(write: (chunk: Buffer) => void, delayMs: () => number) {
+  let waiting = 0;
+  let last = Promise.resolve();
+  return {
+    push(chunk: Buffer) {
+      const ms = delayMs();
+      if (ms === 0 && waiting === 0) {
+        write(chunk);
+        return;
+      }
+      waiting += 1;
+      const due = sleep(ms);
+      last = last
+        .then(() => due)
+        .then(() => {
+          waiting -= 1;
+          write(chunk);
+        });
+    },
+    end(then: () => void) {
+      if (waiting === 0) then();
+      else void last.then(then);
     },
   };
 }
