@@ -13,6 +13,7 @@ const clusters = (id: string): Values => ({
   clusters: [{ id, kubeconfig: "us.yaml" }],
   clustersKubeconfigs: { existingSecret: { name: "clusters" } },
 });
+const volume = (name: string) => ({ name, emptyDir: {} });
 const kafka = (more: Values): Values => mergeValues(VALUES.kafka ?? {}, { kafka: more });
 
 /** Values that cannot work, and the beginning of the error message for each. */
@@ -174,7 +175,50 @@ const REFUSED: [string, Values, string][] = [
     production({ api: { settings: { BASE_URL: "https://other.test" } } }),
     "api.settings has BASE_URL, which the chart sets.",
   ],
+  [
+    "a volume with the name of another one",
+    production({ api: { extraVolumes: [{ name: "database", emptyDir: {} }] } }),
+    "api.extraVolumes has a volume database, and the pod has another volume of this name.",
+  ],
+  [
+    "the same volume twice",
+    production({ worker: { extraVolumes: [volume("more"), volume("more")] } }),
+    "worker.extraVolumes has a volume more,",
+  ],
+  [
+    "a volume with the name of one that only this role has",
+    production({ operator: { extraVolumes: [volume("api-token")] } }),
+    "operator.extraVolumes has a volume api-token,",
+  ],
+  [
+    "a volume with the name of the vault's claim",
+    production({ keyvault: { extraVolumes: [volume("data")] } }),
+    "keyvault.extraVolumes has a volume data,",
+  ],
+  [
+    "two mounts at the same path",
+    production({ operator: { extraVolumeMounts: [{ name: "tmp", mountPath: "/tmp/" }] } }),
+    "operator.extraVolumeMounts has the mountPath /tmp/, where another volume is mounted.",
+  ],
+  [
+    "a mount at a path of the vault",
+    production({ keyvault: { extraVolumeMounts: [{ name: "tmp", mountPath: "/etc/keyvault/revoked" }] } }),
+    "keyvault.extraVolumeMounts has the mountPath /etc/keyvault/revoked,",
+  ],
+  [
+    "a mount without a volume",
+    production({ api: { extraVolumeMounts: [{ name: "absent", mountPath: "/more" }] } }),
+    "api.extraVolumeMounts mounts the volume absent, which the pod does not have.",
+  ],
+  [
+    "two init containers with the same name",
+    production({ keyvault: { extraInitContainers: [{ name: "init", image: "other" }] } }),
+    "keyvault.extraInitContainers has a container init,",
+  ],
 ];
+
+/** Names of releases that Helm accepts and Services do not. */
+const RELEASES = ["my.deputize", "1deputize"];
 
 /** Values that the schema rejects, and the path that the error message names. */
 const MISTYPED: [string, Values, RegExp][] = [
@@ -209,6 +253,17 @@ const MISTYPED: [string, Values, RegExp][] = [
     /podLabels/,
   ],
   ["a name that no object may have", production({ fullnameOverride: "Lend" }), /fullnameOverride/],
+  ["a name that no label may have", production({ nameOverride: "a b" }), /nameOverride/],
+  [
+    "a volume without a name",
+    production({ api: { extraVolumes: [{ emptyDir: {} }] } }),
+    /extraVolumes.*name/,
+  ],
+  [
+    "a Secret of one's own",
+    production({ extraObjects: [{ apiVersion: "v1", kind: "Secret", metadata: { name: "more" } }] }),
+    /extraObjects\/0\/kind/,
+  ],
   ["a tag in the repository", production({ image: { repository: "deputize:1" } }), /repository/],
   ["a digest of another form", production({ image: { digest: "sha256:12" } }), /digest/],
   ["a name that is no namespace", production({ operator: { watchNamespaces: ["Shop"] } }), /watchNamespaces/],
@@ -231,6 +286,17 @@ describe.each(programs)("the chart with helm $version", ({ path = "", missing })
       const { isGood, err } = await template(path, values);
       expect(err).toMatch(where);
       expect(isGood).toBe(false);
+    },
+  );
+
+  test.skipIf(missing !== undefined).each(RELEASES)(
+    "refuses the release name %s, unless another name is given",
+    async (release) => {
+      const { isGood, err } = await template(path, PRODUCTION, { release });
+      expect(err).toContain(`The names of Services would begin with ${release}.`);
+      expect(isGood).toBe(false);
+      const named = production({ fullnameOverride: "lend" });
+      expect(await template(path, named, { release })).toMatchObject({ isGood: true, err: "" });
     },
   );
 

@@ -40,14 +40,16 @@ export async function helmWithValues(
   }
 }
 
+type Rendering = { isUpgrade?: boolean; chart?: string; release?: string };
+
 /** Renders the chart without a cluster and without its definitions. */
 export function template(
   path: string,
   values: Values,
-  { isUpgrade = false, chart = CHART }: { isUpgrade?: boolean; chart?: string } = {},
+  { isUpgrade = false, chart = CHART, release = RELEASE }: Rendering = {},
 ): Promise<HelmRun> {
   const upgrade = isUpgrade ? ["--is-upgrade"] : [];
-  const command = ["template", RELEASE, chart, "--namespace", NAMESPACE, "--kube-version", "1.33.0"];
+  const command = ["template", release, chart, "--namespace", NAMESPACE, "--kube-version", "1.33.0"];
   return helmWithValues(path, [...command, ...upgrade], values);
 }
 

@@ -67,15 +67,20 @@ const GATEWAY: Values = {
     hostnames: ["deputize.example.test"],
   },
 };
-const PLACING: Values = {
-  podAnnotations: { "example.test/note": "kept" },
+/** Where a pod runs. */
+export const PLACE: Values = {
   nodeSelector: { "kubernetes.io/os": "linux" },
   tolerations: [{ key: "dedicated", operator: "Exists" }],
   affinity: { nodeAffinity: {} },
+  priorityClassName: "system-cluster-critical",
+};
+const PLACING: Values = {
+  ...PLACE,
+  podAnnotations: { "example.test/note": "kept" },
+  serviceAccountAnnotations: { "example.test/role": "lend" },
   topologySpreadConstraints: [
     { topologyKey: "zone", maxSkew: 2, whenUnsatisfiable: "DoNotSchedule", labelSelector: {} },
   ],
-  priorityClassName: "system-cluster-critical",
   extraVolumes: [{ name: "more", emptyDir: {} }],
   extraVolumeMounts: [{ name: "more", mountPath: "/more" }],
   logLevel: "debug",
@@ -112,7 +117,10 @@ export const VALUES: Record<string, Values> = {
       labels: { "example.test/team": "platform" },
       podLabels: { "example.test/cost": "shared" },
       logLevel: "warn",
+      hostAliases: [{ ip: "10.0.0.9", hostnames: ["db.internal"] }],
+      dnsConfig: { options: [{ name: "ndots", value: "2" }] },
     },
+    extraObjects: [{ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "{{ .Release.Name }}-more" } }],
     fullnameOverride: "lend",
     image: { repository: "registry.example.test:5000/lend/deputize", digest: `sha256:${"a".repeat(64)}` },
     smtp: { existingSecret: { key: "smtp-url" } },
@@ -143,6 +151,7 @@ export const VALUES: Record<string, Values> = {
       backup: { enabled: true, recoveryKey: { existingConfigMap: { name: "recovery" } } },
       ceiling: ["data:*"],
     },
+    doctor: PLACE,
     worker: { ...PLACING, settings: { LEASE_SECONDS: "20" } },
     network: { peers: { prometheus: everywhere, tracing: { to: everywhere } } },
   }),

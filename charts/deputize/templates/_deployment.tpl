@@ -3,6 +3,11 @@
 {{- define "deputize.deployment" -}}
 {{- $root := .root -}}
 {{- $files := include (printf "deputize.files.%s" .component) $root -}}
+{{- $volumes := list (include "deputize.tmpVolume" .) (include "deputize.fileVolumes" $files) (.volumes | default "") | join "\n" | trim -}}
+{{- $mounts := list (include "deputize.tmpMount" .) (include "deputize.fileMounts" $files) (.mounts | default "") | join "\n" | trim -}}
+{{- include "deputize.validateVolumes" (dict "path" .component "containers" list
+  "volumes" (concat (fromYamlArray $volumes) .values.extraVolumes)
+  "mounts" (concat (fromYamlArray $mounts) .values.extraVolumeMounts)) -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -80,20 +85,12 @@ spec:
           securityContext:
             {{- include "deputize.containerSecurityContext" . | nindent 12 }}
           volumeMounts:
-            {{- include "deputize.tmpMount" . | nindent 12 }}
-            {{- include "deputize.fileMounts" $files | nindent 12 }}
-            {{- with .mounts }}
-            {{- . | nindent 12 }}
-            {{- end }}
+            {{- $mounts | nindent 12 }}
             {{- with .values.extraVolumeMounts }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
       volumes:
-        {{- include "deputize.tmpVolume" . | nindent 8 }}
-        {{- include "deputize.fileVolumes" $files | nindent 8 }}
-        {{- with .volumes }}
-        {{- . | nindent 8 }}
-        {{- end }}
+        {{- $volumes | nindent 8 }}
         {{- with .values.extraVolumes }}
         {{- toYaml . | nindent 8 }}
         {{- end }}

@@ -1,5 +1,7 @@
 {{/* Refuses values that cannot work, each with its own message. */}}
 {{- define "deputize.validate" -}}
+{{- include "deputize.validateNames" . -}}
+{{- include "deputize.validateNetworks" . -}}
 {{- include "deputize.validateOperator" . -}}
 {{- if .Values.trial.enabled -}}
 {{- include "deputize.validateTrial" . -}}
@@ -10,6 +12,14 @@
 {{- include "deputize.validateApi" . -}}
 {{- include "deputize.validateKafka" . -}}
 {{- include "deputize.validateOneRelease" . -}}
+{{- end -}}
+
+{{/* Names of Services begin with the name of the release, and of a chart that an umbrella chart may rename. */}}
+{{- define "deputize.validateNames" -}}
+{{- $name := include "deputize.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) -}}
+{{- fail (printf "The names of Services would begin with %s. Choose a release name of lower-case letters, digits and hyphens that begins with a letter, or set fullnameOverride." $name) -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "deputize.validateOperator" -}}
