@@ -93,7 +93,8 @@ describe.concurrent("delegations in a folder", () => {
     world,
   }) => {
     await world.start();
-    const expiresAt = new Date(Date.now() + 3000).toISOString();
+    await world.declareAgent();
+    const expiresAt = new Date(Date.now() + 5000).toISOString();
     await world.declareDelegation({ ttl: undefined, expiresAt });
     const state = await world.reaches("Delegation", "bot", "Expired");
     expect(condition(state, "Ready")?.message).toBe("expiresAt passed before anybody decided");
@@ -210,6 +211,38 @@ describe.concurrent("delegations in a folder", () => {
     expect(condition(await world.state("Delegation", "bot"), "Ready")?.reason).toBe("ExternalMissing");
     expect(world.api.delegations.size).toBe(0);
     expect(world.api.callsTo("PUT", "/delegations")).toHaveLength(1);
+    expect(condition(await world.state("Delegation", "bot"), "Revoked")?.status).toBe("Unknown");
+  });
+
+  test("remain after their deletion while the service does not know their certificate", async ({ world }) => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    world.api.approve(requestId, ["data:read"]);
+    await world.reaches("Delegation", "bot", "Active");
+    const known = new Map(world.api.delegations);
+    world.api.delegations.clear();
+    await world.folders.remove("delegation.yaml");
+    const kept = await world.reaches("Delegation", "bot", "ExternalMissing");
+    expect(kept.metadata.finalizers).toEqual(["deputize.io/revoke"]);
+    expect(condition(kept, "Stalled")?.status).toBe("True");
+    await world.stop();
+    for (const [id, delegation] of known) world.api.delegations.set(id, delegation);
+    await world.start();
+    await world.gone("Delegation", "bot");
+    expect(only(world.api.delegations).status).toBe("revoked");
+  });
+
+  test("can be deleted and requested again if the service no longer knows that they ended", async ({
+    world,
+  }) => {
+    await world.start();
+    const requestId = await world.declareDelegation();
+    world.api.decide(requestId, "denied", "no");
+    await world.reaches("Delegation", "bot", "Denied");
+    world.api.delegations.clear();
+    await world.folders.write("platform.yaml", platform({ displayName: "Touched" }));
+    const state = await world.reaches("Delegation", "bot", "ExternalMissing");
+    expect(condition(state, "Denied")?.status).toBe("True");
     await world.folders.remove("delegation.yaml");
     await world.gone("Delegation", "bot");
     await world.folders.write("delegation.yaml", delegation());

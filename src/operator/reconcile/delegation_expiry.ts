@@ -11,9 +11,24 @@ export const EXPIRES_SOON = "ExpiresSoon";
 const LAST_PART = 0.1;
 const MOST_SECONDS = 7 * 24 * 3600;
 
+/** Advice about an authority that may be in force although the service does not know it. */
+export const FORGOTTEN_ADVICE =
+  "Its authority may still be in force. First check that CLUSTER_ID and OPERATOR_API_URL of the operator have their former values. If the service's database was restored from an older backup, remove this object's finalizer by force and create the object again";
+
 /** Returns whether a certificate has expired. It is still valid during the second of `expiresAt`. */
 export function hasEnded(expiresAt: string, now: Date): boolean {
   return unixSeconds(now) > unixSeconds(new Date(expiresAt));
+}
+
+/**
+ * Returns whether the status shows a request or a certificate whose end the operator has not seen. Such an
+ * authority may be in force, even if the API does not know it.
+ */
+export function mayBeInForce({ status }: Delegation, now: Date): boolean {
+  const { requestID, certStatus, expiresAt } = status;
+  if (requestID === undefined || certStatus === "Revoked" || certStatus === "Expired") return false;
+  if (expiresAt !== undefined && hasEnded(expiresAt, now)) return false;
+  return conditionOf(status, "Approved")?.status !== "False" && !isTrue(status, "Revoked");
 }
 
 /** Returns when `ExpiresSoon` becomes True; `undefined` for a certificate not in force or without expiry. */

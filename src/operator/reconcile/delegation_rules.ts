@@ -2,7 +2,7 @@ import type { DelegationState } from "../../operator_calls.ts";
 import { coversScopes, unregistrableScopes } from "../../protocol/documents/scopes.ts";
 import type { Agent, Approval, Delegation, Platform } from "../kinds.ts";
 import { BINDINGS_NAME, type Binding } from "../namespace_bindings.ts";
-import { hasEnded } from "./delegation_expiry.ts";
+import { FORGOTTEN_ADVICE, hasEnded, mayBeInForce } from "./delegation_expiry.ts";
 import { firstOf, type StatusReason } from "./ready_reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
 
@@ -49,13 +49,13 @@ export function nextStep(input: DelegationInput): DelegationStep {
  * If the API no longer knows an authority, the operator does not request it again. Somebody may have ended it
  * on purpose.
  */
-const missing: Rule = ({ object: { status } }) =>
-  status.requestID === undefined
-    ? undefined
-    : {
-        reason: "ExternalMissing",
-        message: `The service does not know request ${status.requestID}; the operator does not request it again. Delete this object and create it again`,
-      };
+const missing: Rule = ({ object, now }) => {
+  const { requestID } = object.status;
+  if (requestID === undefined) return undefined;
+  const what = `The service does not know request ${requestID}, and the operator does not request it again`;
+  const advice = mayBeInForce(object, now) ? FORGOTTEN_ADVICE : "Delete this object and create it again";
+  return { reason: "ExternalMissing", message: `${what}. ${advice}` };
+};
 
 const revokedUnasked: Rule = ({ object }) =>
   object.spec.revoked === true

@@ -1,7 +1,7 @@
 import type { DelegationState } from "../../operator_calls.ts";
 import type { Condition, DelegationStatus } from "../kinds.ts";
 import { definedOnly, type Fact, factsBeside, readiness, type Stated, withFacts } from "./conditions.ts";
-import { EXPIRES_SOON, expiryFacts, hasEnded } from "./delegation_expiry.ts";
+import { EXPIRES_SOON, expiryFacts, hasEnded, mayBeInForce } from "./delegation_expiry.ts";
 import { beyondCeiling, type DelegationInput } from "./delegation_rules.ts";
 import type { StatusReason } from "./ready_reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
@@ -29,15 +29,21 @@ export function delegationStatus(input: DelegationInput, verdict: StatusReason):
   });
 }
 
-/** Keeps the ids of request and certificate for reference, but no longer states that they are valid. */
+/** Keeps what is known about request and certificate, but no longer states that the certificate is valid. */
 function forgottenStatus({ object }: DelegationInput, conditions: Condition[]): Stated<DelegationStatus> {
-  const { approval: _, certStatus: __, ...known } = object.status;
-  return { ...known, observedGeneration: object.metadata.generation, conditions };
+  const { approval: _, certStatus, ...known } = object.status;
+  return definedOnly<Stated<DelegationStatus>>({
+    ...known,
+    certStatus: certStatus === "Active" ? undefined : certStatus,
+    observedGeneration: object.metadata.generation,
+    conditions,
+  });
 }
 
 function ownFacts(input: DelegationInput, verdict: StatusReason): Fact[] {
   const { state } = input;
   const { reason } = verdict;
+  if (reason === "ExternalMissing") return forgottenFacts(input, verdict);
   const isOpen = state === undefined || (state.status === "pending" && reason !== "Expired");
   const decision = (type: string, isSo: boolean): Fact => ({
     type,
@@ -53,6 +59,18 @@ function ownFacts(input: DelegationInput, verdict: StatusReason): Fact[] {
     decision("Denied", state?.status === "denied"),
     decision("Issued", state !== undefined && state.cert_id !== null),
     fact("Revoked", verdict.reason === "Revoked"),
+  ];
+}
+
+/** An end that the operator has seen remains stated. Everything else is unknown. */
+function forgottenFacts(input: DelegationInput, verdict: StatusReason): Fact[] {
+  const { object, now } = input;
+  const unknown = mayBeInForce(object, now) ? ["Approved", "Denied", "Issued", "Revoked"] : [];
+  return [
+    references(input),
+    ceiling(input),
+    factsBeside(verdict)("Requested", false),
+    ...unknown.map((type): Fact => ({ type, status: "Unknown", reason: verdict.reason })),
   ];
 }
 

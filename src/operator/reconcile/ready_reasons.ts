@@ -89,7 +89,7 @@ export const reasons = {
   ExternalMissing: {
     progress: "stuck",
     meaning:
-      "The service no longer knows the request, for example after a restore of its database. The operator does not request it again: delete the object and create it again.",
+      "The service does not know the request, for example because the operator's cluster id changed or the service's database was restored. The operator does not request it again, and the message says what to do.",
   },
   LimitReached: {
     progress: "stuck",

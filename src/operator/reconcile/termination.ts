@@ -3,11 +3,15 @@ import type { OperatorContext } from "../context.ts";
 import { type AnyObject, FINALIZER } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
 import { readiness } from "./conditions.ts";
+import { FORGOTTEN_ADVICE, mayBeInForce } from "./delegation_expiry.ts";
 import type { StatusReason } from "./ready_reasons.ts";
 import { keptStatus, report } from "./report_status.ts";
 
 /** After this many consecutive failures, a deletion counts as stalled. Retries continue every 30 s. */
 export const STALLED_AFTER_FAILURES = 20;
+
+/** How often to ask again about a deleted Delegation that the service does not know. */
+const FORGOTTEN_RECHECK_MS = 30_000;
 
 type Ending = {
   dependents: AnyObject[];
@@ -16,7 +20,11 @@ type Ending = {
   failures: number;
 };
 
-/** Lets Kubernetes remove a deleted object once no object refers to it and its release has succeeded. */
+/**
+ * Lets Kubernetes remove a deleted object once no object refers to it and its release has succeeded. Keeps a
+ * Delegation that the service does not know while its status shows no end of its authority: the service may
+ * know it under another cluster id.
+ */
 export async function terminate(context: OperatorContext, object: AnyObject, ending: Ending): Promise<Visit> {
   if (!object.metadata.finalizers.includes(FINALIZER)) return {};
   const { dependents } = ending;
@@ -26,7 +34,14 @@ export async function terminate(context: OperatorContext, object: AnyObject, end
   }
   if (!(await context.resources.isCurrent(object))) return {};
   const { failure } = await ending.release();
-  if (failure === undefined || hasNothingToRelease(failure)) {
+  const isReleased = failure === undefined || hasNothingToRelease(failure);
+  const isForgotten = failure !== undefined && isReleased && hasAuthority(object, context.clock.now());
+  if (isForgotten) {
+    const message = `The service does not know this Delegation, so nothing was revoked. ${FORGOTTEN_ADVICE}`;
+    await reportEnding(context, object, { reason: "ExternalMissing", message }, true);
+    return { afterMs: FORGOTTEN_RECHECK_MS };
+  }
+  if (isReleased) {
     await context.resources.setFinalizer(object, false);
     return {};
   }
@@ -46,6 +61,10 @@ export async function terminate(context: OperatorContext, object: AnyObject, end
 export function hasNothingToRelease(failure: ApiFailure): boolean {
   if (failure.kind !== "refused") return false;
   return failure.code === "not_found" || failure.code === "namespace_not_bound";
+}
+
+function hasAuthority(object: AnyObject, now: Date): boolean {
+  return object.kind === "Delegation" && mayBeInForce(object, now);
 }
 
 async function reportEnding(

@@ -72,7 +72,7 @@ const NEXT: Readonly<Record<string, string>> = {
   NamespaceNotBound:
     "Ask an administrator to bind the namespace, and the account's owner to accept the namespace.",
   CeilingExceeded: "Request fewer scopes, or have the ceiling widened where it is set.",
-  ExternalMissing: "Delete the object and create it again.",
+  ExternalMissing: "Follow the message: first check the operator's cluster id and the API that it uses.",
   Denied: "A decision is final: create another Delegation to request it again.",
   Revoked: "kubectl deputize renew <name> requests the same authority again.",
   Expired: "kubectl deputize renew <name> requests the same authority again.",

@@ -2,9 +2,9 @@ import { describe, expect, test } from "vitest";
 import { createLog } from "../../../src/log.ts";
 import type { ApiFailure } from "../../../src/operator/api_transport.ts";
 import type { OperatorContext } from "../../../src/operator/context.ts";
-import type { CommonStatus } from "../../../src/operator/kinds.ts";
+import type { CommonStatus, Delegation } from "../../../src/operator/kinds.ts";
 import { STALLED_AFTER_FAILURES, terminate } from "../../../src/operator/reconcile/termination.ts";
-import { aDelegation, NOW } from "../objects.ts";
+import { aDelegation, NOW, truth } from "../objects.ts";
 
 const object = aDelegation({ metadata: { deletionTimestamp: "2026-06-01T11:00:00.000Z" } });
 
@@ -33,6 +33,7 @@ async function end(failure: ApiFailure | undefined, failures = 0, ended = object
   return { visit, stalled, finalizerRemoved, released, written };
 }
 
+const unknown: ApiFailure = { kind: "refused", code: "not_found", message: "" };
 const outage: ApiFailure = { kind: "unavailable", message: "away" };
 
 describe("the termination of an object", () => {
@@ -52,10 +53,37 @@ describe("the termination of an object", () => {
     });
   });
 
-  test("completes if the API does not know the object", async () => {
-    expect(await end({ kind: "refused", code: "not_found", message: "" })).toMatchObject({
-      finalizerRemoved: true,
-    });
+  test("completes if neither the API nor the status knows a request", async () => {
+    expect(await end(unknown)).toMatchObject({ finalizerRemoved: true });
+  });
+
+  const granted = { requestID: "req-1", certID: "cert-1", certStatus: "Active" } as const;
+  const past = "2026-06-01T11:59:00.000Z";
+
+  test.each<[string, Delegation["status"]]>([
+    ["a certificate in force", granted],
+    ["a certificate whose last second has come", { ...granted, expiresAt: NOW.toISOString() }],
+    ["a certificate that a previous visit found unknown", { requestID: "req-1", certID: "cert-1" }],
+    ["a request that an owner can still approve", { requestID: "req-1" }],
+  ])("keeps an object that the API does not know if the status shows %s", async (_, status) => {
+    const ended = aDelegation({ metadata: object.metadata, status });
+    const { finalizerRemoved, visit, written } = await end(unknown, 0, ended);
+    expect(finalizerRemoved).toBe(false);
+    expect(visit).toEqual({ afterMs: 30_000 });
+    const ready = written[0]?.conditions?.find(({ type }) => type === "Ready");
+    expect(ready).toMatchObject({ status: "False", reason: "ExternalMissing" });
+    expect(ready?.message).toContain("CLUSTER_ID");
+  });
+
+  test.each<[string, Delegation["status"]]>([
+    ["was revoked", { ...granted, certStatus: "Revoked" }],
+    ["expired", { ...granted, certStatus: "Expired" }],
+    ["expired since the last visit", { ...granted, expiresAt: past }],
+    ["was withdrawn", { requestID: "req-1", conditions: [truth("Revoked")] }],
+    ["was denied", { requestID: "req-1", conditions: [truth("Approved", { status: "False" })] }],
+  ])("completes for an object that the API does not know if its authority %s", async (_, status) => {
+    const ended = aDelegation({ metadata: object.metadata, status });
+    expect(await end(unknown, 0, ended)).toMatchObject({ finalizerRemoved: true });
   });
 
   test("counts as stalled after many failures, but continues to retry", async () => {
