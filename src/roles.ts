@@ -105,6 +105,7 @@ export async function runOperator(options: Record<string, string | undefined>): 
       log,
       metrics: createOperatorMetrics(registry),
       version: await readVersion(),
+      fatal: () => process.exit(WRONG_SETTING),
     }),
   );
 }

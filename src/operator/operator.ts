@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import type { Clock } from "../clock.ts";
-import type { OperatorConfig } from "../config.ts";
+import type { OperatorConfig, StartError } from "../config.ts";
 import type { Logger } from "../log.ts";
 import { followApi } from "./api_client.ts";
 import { runInCluster, type SweepTimes } from "./cluster/run_in_cluster.ts";
@@ -17,6 +17,8 @@ type Deps = {
   metrics: OperatorMetrics;
   /** Used in traces. */
   version: string;
+  /** Called if the operator finds, after it has started, that it must not run. The process must then end. */
+  fatal(error: StartError): void;
   /** For tests, in milliseconds. */
   folderTimes?: { quietMs?: number; missingMs?: number; rescanMs?: number };
   /** For tests. */
@@ -29,7 +31,7 @@ type Deps = {
  * `IdentityMissing` for a missing identity, and `StartError` if no cluster is configured.
  */
 export async function startOperator(options: Deps): Promise<Operator> {
-  const { config, folderTimes, sweepTimes, version, ...rest } = options;
+  const { config, folderTimes, sweepTimes, version, fatal, ...rest } = options;
   const tracing = await createTracing(config.OTEL_EXPORTER_OTLP_ENDPOINT, version);
   const apiTime = followApi(rest.log);
   rest.metrics.follows(apiTime.clock);
@@ -37,7 +39,7 @@ export async function startOperator(options: Deps): Promise<Operator> {
   const holder = `${hostname()}_${randomUUID()}`;
   const operator = await ("MANIFESTS_DIR" in config
     ? runOverFolder({ ...deps, config, holder, times: folderTimes })
-    : runInCluster({ ...deps, config, holder, sweepTimes }));
+    : runInCluster({ ...deps, config, holder, fatal, sweepTimes }));
   return {
     ...operator,
     isReady: async () => apiTime.clock.fault() === undefined && (await operator.isReady()),

@@ -142,6 +142,9 @@ export async function operatorFolder(): Promise<OperatorFolder> {
         log,
         metrics: operatorMetrics(registry),
         version: "0",
+        fatal: (error) => {
+          throw error;
+        },
         folderTimes: QUICK,
       });
     },

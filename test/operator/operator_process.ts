@@ -15,5 +15,8 @@ await startOperator({
   log,
   metrics: operatorMetrics(),
   version: "0",
+  fatal: (error) => {
+    throw error;
+  },
   folderTimes,
 });

@@ -1,15 +1,9 @@
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import { type ClusterOperatorConfig, ConfigError } from "../../config.ts";
+import { type ClusterOperatorConfig, ConfigError, StartError } from "../../config.ts";
 import { durationSeconds } from "../../input/durations.ts";
 import { openAccess } from "../../kubernetes/access.ts";
-import {
-  type ClusterAnswer,
-  type ClusterClient,
-  createClusterClient,
-  NO_ANSWER,
-} from "../../kubernetes/client.ts";
+import { type ClusterAnswer, createClusterClient, NO_ANSWER } from "../../kubernetes/client.ts";
 import { pause } from "../../kubernetes/pause.ts";
 import type { Logger } from "../../log.ts";
 import type { ApiTime } from "../api_client.ts";
@@ -18,6 +12,7 @@ import { type Leadership, startLeadership, startTerm, termOptions } from "../lea
 import { LEASE_NAME, type OperatorMetrics, type WatchState } from "../operator_metrics.ts";
 import type { Tracing } from "../tracing.ts";
 import { createFaultReporter } from "./bindings.ts";
+import { establishClusterId } from "./cluster_identity.ts";
 import { createClusterEvents } from "./events.ts";
 import { createClusterLease, createLeaseElector } from "./lease_election.ts";
 import { openCluster } from "./open_cluster.ts";
@@ -31,6 +26,8 @@ type Options = {
   tracing: Tracing;
   apiTime: ApiTime;
   holder: string;
+  /** Called once if the operator must not run. It has written nothing. */
+  fatal(error: StartError): void;
   sweepTimes?: SweepTimes | undefined;
 };
 
@@ -39,16 +36,16 @@ export type SweepTimes = { firstMs: number; everyMs: number; endedEveryMs?: numb
 
 /** Timeout of calls for the lease. A later answer could not save the leadership. */
 const LEASE_DEADLINE_MS = 5_000;
-const RETRY_MS = 2_000;
 /** How long a stop waits for work in progress before it aborts the calls. */
 const DRAIN_MS = 15_000;
 
 /**
  * Runs the operator in a cluster: reads all objects, runs for leader, and works while it leads. If the
- * cluster does not answer, the operator waits. Throws `StartError` if no cluster is configured.
+ * cluster does not answer, the operator waits. Throws `StartError` if no cluster is configured. Calls `fatal`
+ * if the cluster records another cluster id.
  */
 export async function runInCluster(options: Options): Promise<Operator> {
-  const { config, clock, log, metrics, tracing, apiTime, holder, sweepTimes } = options;
+  const { config, clock, log, metrics, tracing, apiTime, holder, fatal, sweepTimes } = options;
   const access = await openAccess({ file: config.KUBECONFIG, context: config.KUBE_CONTEXT, clock });
   const namespace = config.OPERATOR_NAMESPACE ?? access.namespace;
   if (namespace === undefined) {
@@ -82,17 +79,24 @@ export async function runInCluster(options: Options): Promise<Operator> {
     metadata: { name: LEASE_NAME, namespace },
   };
   const stopping = new AbortController();
-  let clusterId: string | undefined = config.CLUSTER_ID;
+  const identity = {
+    ...{ client, namespace, log },
+    configured: config.CLUSTER_ID,
+    signal: stopping.signal,
+  };
+  let clusterId: string | undefined;
   let leadership: Leadership | undefined;
   let isSynced = false;
 
   async function start(): Promise<void> {
+    // Comes first, so that an operator with a wrong id reads no objects, writes nothing and is never ready.
+    const id = await establishClusterId(identity);
+    if (id === undefined || stopping.signal.aborted) return;
+    clusterId = id;
     await resources.start();
     isSynced = true;
     log.info("all objects of the cluster are read");
-    const id = clusterId ?? (await readClusterId(client, log, stopping.signal));
-    if (id === undefined || stopping.signal.aborted) return;
-    clusterId = id;
+    if (stopping.signal.aborted) return;
     const term = {
       ...termOptions(config, { resources, apiTime, log, metrics, tracing, clusterId: id, holder }),
       sweeps,
@@ -117,7 +121,10 @@ export async function runInCluster(options: Options): Promise<Operator> {
   }
 
   const starting = start().catch((error: unknown) => {
-    if (!stopping.signal.aborted) log.error({ err: error }, "the operator could not start");
+    if (stopping.signal.aborted) return;
+    if (!(error instanceof StartError)) return log.error({ err: error }, "the operator could not start");
+    log.error(error.message);
+    fatal(error);
   });
   return {
     clusterId: () => clusterId,
@@ -142,27 +149,6 @@ export async function runInCluster(options: Options): Promise<Operator> {
 
 function msOf(duration: string | undefined): number | undefined {
   return duration === undefined ? undefined : durationSeconds(duration) * 1000;
-}
-
-const namespaceObject = z.object({ metadata: z.object({ uid: z.string() }) });
-
-/** Returns the uid of `kube-system`, which lasts as long as the cluster; `undefined` if `signal` aborts. */
-async function readClusterId(
-  client: Pick<ClusterClient, "core" | "until">,
-  log: Logger,
-  signal: AbortSignal,
-): Promise<string | undefined> {
-  while (!signal.aborted) {
-    try {
-      const answer = await client.core.readNamespace({ name: "kube-system" }, client.until(signal));
-      return namespaceObject.parse(answer).metadata.uid;
-    } catch (error) {
-      const hint = "allow get on the namespace kube-system, or set CLUSTER_ID";
-      if (!signal.aborted) log.warn({ err: error }, `the id of the cluster could not be read: ${hint}`);
-      await pause(RETRY_MS, signal);
-    }
-  }
-  return undefined;
 }
 
 /** Judges whether the operator's process in a cluster still works. */

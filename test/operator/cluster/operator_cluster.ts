@@ -33,6 +33,8 @@ export type OperatorCluster = {
   /** Starts an operator in this process. */
   start(): Promise<Operator>;
   operators(): Operator[];
+  /** Returns the errors after which an operator's process would have ended. */
+  fatal(): Error[];
   /** Starts an operator in a separate process. */
   spawn(): Promise<RunningScript>;
   apply(...manifests: object[]): Promise<void>;
@@ -103,6 +105,7 @@ export async function operatorCluster(
     ...settings,
   };
   const operators: Operator[] = [];
+  const fatal: Error[] = [];
   let registry = new Registry();
   const scripts: RunningScript[] = [];
   const pathOf = (kind: Kind, name: string) =>
@@ -138,12 +141,14 @@ export async function operatorCluster(
         log,
         metrics: operatorMetrics(registry),
         version: "0",
+        fatal: (error) => void fatal.push(error),
         ...(sweepTimes && { sweepTimes }),
       });
       operators.push(operator);
       return operator;
     },
     operators: () => operators,
+    fatal: () => fatal,
     async spawn() {
       const script = await runScript(PROGRAM, [JSON.stringify(config)]);
       scripts.push(script);
