@@ -201,5 +201,12 @@ describe.skipIf(missing !== undefined)(
           "broker 1 at 127.0.0.1:1: the connection is refused: nothing listens there",
       });
     });
+
+    test("appears in the error of a process that creates topics", async () => {
+      const settings = { brokers: kafka.brokers, prefix: "", partitions: 1, replication: 1 };
+      await expect(ensureTopics(createKafkaClient(settings, SILENT), settings)).rejects.toThrow(
+        "Kafka advertises the broker 127.0.0.1:1, which cannot be reached from here",
+      );
+    });
   },
 );

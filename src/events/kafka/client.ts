@@ -100,11 +100,22 @@ export function explained(error: unknown, { sasl, brokers }: Pick<KafkaSettings,
   if (topics.length > 0) return notMade(topics, error);
   const codes = chain.map(({ code }) => code);
   const fault = chain.map(tlsFault).find((text) => text !== undefined);
+  const listener = chain.map(({ broker }) => broker).find((each) => each !== undefined);
+  if (listener !== undefined && !brokers.includes(listener)) return listenerError(listener, fault, error);
   if (fault !== undefined) return new StartError(`Kafka cannot be reached: ${fault}`, { cause: error });
   if (codes.some((code) => code === "ECONNREFUSED" || code === "ENOTFOUND" || code === "ETIMEDOUT")) {
     return new Error(`No broker of KAFKA_BROKERS answers: ${brokers.join(", ")}`, { cause: error });
   }
   return error instanceof Error ? error : new Error(String(error));
+}
+
+/** Returns the error for a broker that only Kafka has named. So a broker of KAFKA_BROKERS has answered. */
+function listenerError(listener: string, fault: string | undefined, cause: unknown): Error {
+  const advice = "correct advertised.listeners of the brokers, or let this network reach this address";
+  const what = `Kafka advertises the broker ${listener}, which cannot be reached from here`;
+  return fault === undefined
+    ? new Error(`${what}: ${advice}`, { cause })
+    : new StartError(`${what}: ${fault.replace("use its name in KAFKA_BROKERS", advice)}`, { cause });
 }
 
 function tlsFault({ code = "", message }: Caused): string | undefined {
@@ -123,7 +134,8 @@ function notMade(errors: readonly TopicError[], cause: unknown): Error {
 }
 
 type TopicError = Error & { topic?: string; type?: string };
-type Caused = Error & { code?: string; cause?: unknown; errors?: TopicError[] };
+/** `broker` is the address of a failed connection. */
+type Caused = Error & { code?: string; broker?: string; cause?: unknown; errors?: TopicError[] };
 
 function causesOf(error: unknown): Caused[] {
   const chain: Caused[] = [];
