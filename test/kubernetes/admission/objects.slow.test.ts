@@ -100,13 +100,35 @@ describe.skipIf(binary.missing !== undefined)("Deputize's objects in a cluster",
       },
     );
 
+    test.each([
+      ["delegations", "help", { revoked: true }],
+      ["platforms", "shop", { displayName: "Replaced" }],
+    ])("must be in a manifest that replaces one of the %s", async (resource, name, change) => {
+      const { metadata, ...live } = await world.get(resource, name);
+      const { namespace, resourceVersion } = metadata as Record<string, string>;
+      const replace = (extra: object) =>
+        world.call("editor", "PUT", world.path(resource, name), {
+          ...live,
+          metadata: { name, namespace, resourceVersion, ...extra },
+          spec: { ...(live.spec as object), ...change },
+        });
+      const bare = refused(await replace({}));
+      expect(bare).toEqual(forbidden("add finalizers: [deputize.io/revoke] to the manifest's metadata"));
+      expect(JSON.stringify(bare)).not.toContain("force-delete");
+      const { status, body } = await replace({ finalizers: [FINALIZER] });
+      expect(status).toBe(200);
+      expect(body.spec).toMatchObject(change);
+    });
+
     test("remains during a deletion, while other finalizers can be removed", async () => {
       await world.patch("editor", "delegations", "help", {
         metadata: { finalizers: [FINALIZER, "example.test/other"] },
       });
       await world.call("editor", "DELETE", world.path("delegations", "help"));
       const other = { metadata: { finalizers: ["example.test/other"] } };
-      expect((await world.patch("wildcard", "delegations", "help", other)).status).toBe(403);
+      expect(refused(await world.patch("wildcard", "delegations", "help", other))).toEqual(
+        forbidden("have the verb force-delete on it"),
+      );
       const own = { metadata: { finalizers: [FINALIZER] } };
       expect((await world.patch("editor", "delegations", "help", own)).status).toBe(200);
     });
