@@ -9,7 +9,7 @@ import { createQueue, RUNS_PER_MINUTE, type Visit, WORKERS } from "./queue.ts";
 import { reconcileAgent } from "./reconcile/agent.ts";
 import { reconcileDelegation } from "./reconcile/delegation.ts";
 import { createPlatformReconciler } from "./reconcile/platform.ts";
-import { reportRefusedWrite } from "./reconcile/report_status.ts";
+import { reportFailedWrite } from "./reconcile/report_status.ts";
 import { allObjects } from "./resources.ts";
 
 /** Runs the reconcilers for all objects. */
@@ -34,7 +34,7 @@ export function startController(context: OperatorContext, { isHeld }: { isHeld()
     try {
       return await reconcile(object, failures);
     } catch (error) {
-      if (error instanceof ClusterRefused) return reportRefusedWrite(context, object, error);
+      if (error instanceof ClusterRefused) return reportFailedWrite(context, object, error);
       throw error;
     }
   }

@@ -1,3 +1,4 @@
+import { ClusterError } from "../../kubernetes/cluster_error.ts";
 import type { DesiredPlatform } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
@@ -19,7 +20,7 @@ import { active, type LastSent, nextStep, notOwned, type PlatformInput } from ".
 import { holdsKey, isOwnSecret, lastRequest, secretName, versionOf } from "./platform_secret.ts";
 import { recheckOf, type StatusReason } from "./ready_reasons.ts";
 import { dependentsOfPlatform } from "./references.ts";
-import { keptStatus, report, reportFailure } from "./report_status.ts";
+import { keptStatus, report, reportFailedWrite, reportFailure } from "./report_status.ts";
 import { hasNothingToRelease, terminate } from "./termination.ts";
 
 /** Reconciles a Platform. */
@@ -94,7 +95,15 @@ async function register(
   const { value, failure } = await context.api.putPlatform(context.externalIdOf(object), desired);
   if (failure !== undefined) return failed(context, input, failure);
   const sent = { registered: true, callbackUrl: desired.callback_url ?? undefined };
-  const published = await publishCredentials(context, object, value);
+  const published = await publishCredentials(context, object, value).catch((error: unknown) => {
+    if (error instanceof ClusterError) return { kind: "unwritten", error } as const;
+    throw error;
+  });
+  if (published.kind === "unwritten") {
+    return reportFailedWrite(context, object, published.error, (verdict) =>
+      platformStatus(input, verdict, { ...sent, isUnwritten: true }),
+    );
+  }
   if (published.kind === "raced") return { retry: true };
   if (published.kind === "failed") return failed(context, input, published.failure);
   if (published.kind === "not_owned") {
@@ -159,6 +168,8 @@ type Known = {
   registered: boolean;
   published?: Extract<Publication, { kind: "published" }>;
   callbackUrl?: string | undefined;
+  /** Whether a write of the Secret failed, so that its content is unknown. */
+  isUnwritten?: true;
 };
 
 function platformStatus(
@@ -172,7 +183,11 @@ function platformStatus(
     published !== undefined ||
     (current !== undefined && holdsKey(current, object, state?.api_key_prefix ?? ""));
   const fact = factsBeside(verdict);
-  const facts = [...readiness(verdict), fact("Registered", registered), fact("CredentialsPublished", hasKey)];
+  const credentials: Fact =
+    known.isUnwritten === true
+      ? { type: "CredentialsPublished", status: "Unknown", reason: verdict.reason }
+      : fact("CredentialsPublished", hasKey);
+  const facts = [...readiness(verdict), fact("Registered", registered), credentials];
   return definedOnly<Stated<PlatformStatus>>({
     ...object.status,
     ...(published && {

@@ -100,7 +100,7 @@ export const reasons = {
   ClusterRefused: {
     progress: "stuck",
     meaning:
-      "The cluster refuses a write of the operator because of its role, an admission policy, a quota or an immutable object. The message names verb and resource.",
+      "The cluster does not carry out a write of the operator because of its role, an admission policy, a quota, an immutable object, or an admission webhook that does not answer. The message names verb and resource.",
     recheckMs: 30_000,
   },
   ApiUnavailable: { progress: "waiting", meaning: "The service's API does not answer." },

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { ClusterRefused } from "../../kubernetes/cluster_error.ts";
+import { type ClusterError, ClusterRefused } from "../../kubernetes/cluster_error.ts";
 import type { ApiFailure } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
 import {
@@ -79,25 +79,32 @@ function ownPart(status: AnyObject["status"]): CommonStatus {
 }
 
 /**
- * Reports in an object's status that the cluster refuses a necessary write. If the cluster refuses this
- * status too, records an event instead.
+ * Reports in an object's status that the cluster does not carry out a necessary write. If the cluster does
+ * not write this status either, records an event instead.
  */
-export async function reportRefusedWrite(
+export async function reportFailedWrite(
   context: OperatorContext,
   object: AnyObject,
-  refused: ClusterRefused,
+  failed: ClusterError,
+  statusOf: (verdict: StatusReason) => Stated<CommonStatus> = (verdict) =>
+    keptStatus(object, readiness(verdict), context.clock.now()),
 ): Promise<Visit> {
-  const verdict: StatusReason = { reason: "ClusterRefused", message: sentenceOf(refused) };
+  const verdict: StatusReason = { reason: "ClusterRefused", message: sentenceOf(failed) };
   try {
-    await report(context, object, keptStatus(object, readiness(verdict), context.clock.now()), verdict);
+    await report(context, object, statusOf(verdict), verdict);
   } catch (error) {
     context.log.warn({ object: keyText(keyOf(object)), err: error }, verdict.message);
     context.resources.recordEvent(object, { type: "Warning", ...verdict });
   }
-  return { afterMs: recheckOf(verdict.reason) ?? 0 };
+  return failed instanceof ClusterRefused ? { afterMs: recheckOf(verdict.reason) ?? 0 } : { retry: true };
 }
 
-function sentenceOf({ verb, resource, status, reason, quota }: ClusterRefused): string {
+function sentenceOf(failed: ClusterError): string {
+  const { verb, resource, status, reason } = failed;
+  if (!(failed instanceof ClusterRefused)) {
+    return `The cluster does not ${verb} ${resource}: ${status ?? ""} ${reason}. The operator tries again. If this lasts, look for an admission webhook that does not answer`;
+  }
+  const { quota } = failed;
   const what = `The cluster refuses to ${verb} ${resource}: ${status ?? ""} ${reason}`;
   if (quota !== undefined) {
     return `${what}. The quota ${quota} is used up: raise it, or delete objects that are not needed`;

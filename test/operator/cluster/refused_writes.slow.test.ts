@@ -102,6 +102,41 @@ describe.skipIf(binary.missing !== undefined)("a write that the cluster refuses"
     expect(await ready()).toContain("The cluster refuses to patch secrets: 422 Invalid");
   });
 
+  test("appears in the object's status while an admission webhook of somebody else does not answer", async () => {
+    world = await operatorCluster(kubernetes);
+    await world.start();
+    await world.apply(platform());
+    await world.reaches("Platform", "shop", "Active");
+    const hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    const name = `foreign-${world.namespace}`;
+    await kubernetes.call("POST", hooks, {
+      metadata: { name },
+      webhooks: [
+        {
+          name: "foreign.example.test",
+          clientConfig: { url: "https://127.0.0.1:1/" },
+          rules: [{ apiGroups: [""], apiVersions: ["v1"], operations: ["CREATE"], resources: ["secrets"] }],
+          namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": world.namespace } },
+          failurePolicy: "Fail",
+          sideEffects: "None",
+          admissionReviewVersions: ["v1"],
+        },
+      ],
+    });
+    try {
+      await until("the webhook blocks Secrets", async () => {
+        const path = `/api/v1/namespaces/${world.namespace}/secrets?dryRun=All`;
+        return (await kubernetes.call("POST", path, { metadata: { name: "probe" } })).status === 500;
+      });
+      await world.removeSecret("shop-credentials");
+      expect(await ready()).toContain("The cluster does not create secrets: 500 InternalError");
+    } finally {
+      await kubernetes.call("DELETE", `${hooks}/${name}`);
+    }
+    await world.reaches("Platform", "shop", "Active", 40_000);
+    expect((await world.secret("shop-credentials"))?.api_key).toBe(only(world.api.platforms).api_key);
+  });
+
   test("appears in an Event if the operator may not write the status either", async () => {
     const as = await userWithout("no-status", ["patch"], ["platforms/status"]);
     world = await operatorCluster(kubernetes, { as });
