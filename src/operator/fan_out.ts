@@ -1,5 +1,5 @@
 import type { AnyObject, Delegation } from "./kinds.ts";
-import { isTrue } from "./reconcile/conditions.ts";
+import { conditionOf, isTrue } from "./reconcile/conditions.ts";
 import { secretName } from "./reconcile/platform_secret.ts";
 
 import type { Change, Resources } from "./resources.ts";
@@ -22,8 +22,13 @@ export function concerned(copy: Copy, change: Change): AnyObject[] {
     case "Secret":
       return publishedIn(copy, change);
     case "Bindings":
-      return copy.list("Platform");
+      return [...copy.list("Platform"), ...copy.list("Delegation").filter(isAwaiting)];
   }
+}
+
+/** The message of a Delegation that awaits approval says whether its namespace's binding prevents one. */
+function isAwaiting({ status }: Delegation): boolean {
+  return conditionOf(status, "Ready")?.reason === "AwaitingApproval";
 }
 
 function changed(copy: Copy, kind: AnyObject["kind"], { namespace, name }: Change): AnyObject[] {

@@ -178,9 +178,16 @@ function waiting(input: DelegationInput, state: DelegationState): StatusReason {
   return suspended(input, state) ?? awaiting(input, state);
 }
 
-function awaiting({ consoleUrl }: DelegationInput, { request_id }: DelegationState): StatusReason {
-  const link = `${consoleUrl.replace(/\/$/, "")}/requests/${request_id}`;
-  return { reason: "AwaitingApproval", message: `The account's owner decides at ${link}` };
+function awaiting(input: DelegationInput, { request_id }: DelegationState): StatusReason {
+  const link = `${input.consoleUrl.replace(/\/$/, "")}/requests/${request_id}`;
+  const message = `The account's owner decides at ${link}${lacksRequester(input)}`;
+  return { reason: "AwaitingApproval", message };
+}
+
+/** Returns a note if no decision in the cluster can count, whoever decides. */
+function lacksRequester({ object, binding }: DelegationInput): string {
+  if (binding?.account?.fourEyes !== true || object.spec.requestedBy !== undefined) return "";
+  return `. Nobody can approve it in Kubernetes, because ${binding.source} requires two people and spec.requestedBy names nobody. To approve it there, create it again with requestedBy`;
 }
 
 /**

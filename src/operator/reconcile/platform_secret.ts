@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { z } from "zod";
 import { MAX_ROTATION_REQUEST } from "../../input/platform_fields.ts";
 import type { Credentials, PlatformAnswer, PlatformState } from "../../operator_calls.ts";
@@ -13,6 +14,7 @@ const OWNER_NAME = "deputize.io/platform";
 const ISSUED_AT = "deputize.io/issued-at";
 const VERSION = "deputize.io/credentials-version";
 const ROTATE_KEY = "deputize.io/rotate-key";
+const DIGEST = "deputize.io/content-sha256";
 const TEMPLATE = "deputize.io/template";
 const OURS = "deputize.io/";
 const MANAGED_BY = "app.kubernetes.io/managed-by";
@@ -25,6 +27,8 @@ const NAMES = [
   "webhook_signing_secret",
   "base_url",
 ] as const;
+/** The values that only the service can deliver again. The operator corrects `base_url` without a new key. */
+const CREDENTIALS = NAMES.filter((name) => name !== "base_url");
 
 /** A Secret to write. */
 export type WantedSecret = Omit<Secret, "version">;
@@ -40,10 +44,25 @@ export function isOwnSecret({ type, annotations }: Secret, { metadata }: Platfor
   return annotations[OWNER] === metadata.uid || annotations[OWNER_NAME] === metadata.name;
 }
 
-/** Returns whether a Secret is the Platform's own, and complete, with an API key of this prefix. */
+/**
+ * Returns whether a Secret is the Platform's own, and complete, with an API key of this prefix, and unchanged
+ * since the operator wrote it.
+ */
 export function holdsKey(secret: Secret, platform: Platform, prefix: string): boolean {
   const isWhole = NAMES.every((name) => (secret.data[name] ?? "") !== "");
-  return isOwnSecret(secret, platform) && isWhole && secret.data.api_key_prefix === prefix;
+  return (
+    isOwnSecret(secret, platform) && isWhole && secret.data.api_key_prefix === prefix && isUnchanged(secret)
+  );
+}
+
+/** Secrets of version 0.1 have no digest until the operator writes them again. */
+function isUnchanged({ annotations, data }: Secret): boolean {
+  return annotations[DIGEST] === undefined || annotations[DIGEST] === digestOf(data);
+}
+
+/** Returns a digest of the credentials. It reveals nothing, because each secret is random and long. */
+function digestOf(data: Readonly<Record<string, string>>): string {
+  return hash("sha256", JSON.stringify(CREDENTIALS.map((name) => data[name] ?? "")), "hex");
 }
 
 /** Returns when the key in a Secret was issued; the Unix epoch if the Secret does not state this. */
@@ -149,6 +168,7 @@ function wantedSecret(
       [OWNER_NAME]: metadata.name,
       [ISSUED_AT]: issued.toISOString(),
       [VERSION]: String(version),
+      [DIGEST]: digestOf(data),
       ...(request !== undefined && { [ROTATE_KEY]: request }),
       ...(spec.secretTemplate !== undefined && { [TEMPLATE]: JSON.stringify(names) }),
     },

@@ -329,4 +329,26 @@ describe("the reconciler of a delegation that was decided in the cluster", () =>
   ])("%s", (_, changes, expected) => {
     expect(outcome(changes)).toBe(expected);
   });
+
+  test.each([
+    ["two people are required", { fourEyes: true }, undefined, true],
+    ["two people are required and the requester is known", { fourEyes: true }, "ed", false],
+    ["one person suffices", {}, undefined, false],
+  ])(
+    "reports before any decision that nobody can approve it in the cluster: %s",
+    (_, bound, requestedBy, noted) => {
+      const next = nextStep(
+        input({
+          object: aDelegation({ spec: requestedBy === undefined ? {} : { requestedBy } }),
+          state: aState(),
+          binding: { source: "deputize-tenants", account: { accountEmail: "o@example.test", ...bound } },
+        }),
+      );
+      const message = next.step === "report" ? next.verdict.message : "";
+      expect(message).toContain("The account's owner decides at https://");
+      expect(message.includes("deputize-tenants requires two people and spec.requestedBy names nobody")).toBe(
+        noted,
+      );
+    },
+  );
 });

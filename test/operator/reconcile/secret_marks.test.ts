@@ -55,6 +55,39 @@ describe.concurrent("the Secret of a platform", () => {
     expect((await shop.secret()).annotations["deputize.io/credentials-version"]).toBe("2");
   });
 
+  test.for(["api_key", "signing_secret", "webhook_signing_secret", "platform_id", "connection_id"])(
+    "gets a new key if somebody changes its %s",
+    async (name, { world, shop }) => {
+      await shop.begin();
+      const secret = await shop.secret();
+      const changed = { ...secret, data: { ...secret.data, [name]: "changed by a person" } };
+      expect(await openSecretFiles(world.folders.secrets).write(changed, secret)).toBe(true);
+      await until("there is a new key", async () => (await shop.status()).credentialsVersion === 2);
+      const { data } = await shop.secret();
+      expect(data).toMatchObject({
+        ...secret.data,
+        api_key: only(world.api.platforms).api_key,
+        api_key_prefix: expect.any(String),
+      });
+      expect(data.api_key).not.toBe(secret.data.api_key);
+    },
+  );
+
+  test("keeps its key if an earlier version, without a digest, has written it", async ({ world, shop }) => {
+    await shop.begin();
+    await world.stop();
+    const secret = await shop.secret();
+    const { "deputize.io/content-sha256": digest, ...annotations } = secret.annotations;
+    expect(digest).toMatch(/^[0-9a-f]{64}$/);
+    await openSecretFiles(world.folders.secrets).write({ ...secret, annotations }, secret);
+    await world.start();
+    await until("the digest is added", async () => {
+      return (await shop.secret()).annotations["deputize.io/content-sha256"] === digest;
+    });
+    expect((await shop.secret()).data).toEqual(secret.data);
+    expect(shop.rotations()).toBe(0);
+  });
+
   test("gets one new key for each rotation request, and the status repeats the request", async ({
     world,
     shop,
