@@ -5,6 +5,7 @@ import { ApiError } from "../errors.ts";
 import type { Logger } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import { createPacedLines } from "../rates/paced_lines.ts";
+import { VaultCertificateExpired } from "../vault/certificate_fault.ts";
 import { VaultRefused, VaultUnavailable } from "../vault/transport.ts";
 import type { Middleware } from "./http_call.ts";
 import { errorReply, type Reply } from "./replies.ts";
@@ -73,6 +74,9 @@ class LateAnswer extends Error {
   override readonly name = "LateAnswer";
 }
 
+const EXPIRED =
+  "The key vault did not sign, because a certificate between it and the service has expired; nothing was changed";
+
 /**
  * Converts anything thrown to an `ApiError`, without any detail of an internal error. An unavailable vault,
  * or its refusal to sign, becomes `vault_unavailable`. Another unavailable component becomes `unavailable`.
@@ -82,6 +86,7 @@ function toApiError(error: unknown): ApiError {
   if (error instanceof VaultRefused) {
     return new ApiError("vault_unavailable", undefined, retryHeaders(error.retryAfterSeconds));
   }
+  if (error instanceof VaultCertificateExpired) return new ApiError("vault_unavailable", EXPIRED);
   if (error instanceof VaultUnavailable) return new ApiError("vault_unavailable");
   return new ApiError(isAway(error) ? "unavailable" : "internal");
 }

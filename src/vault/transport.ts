@@ -1,45 +1,9 @@
 import { type Dispatcher, Pool } from "undici";
+import { explainFailure } from "./certificate_fault.ts";
 import { type CredentialFiles, type Credentials, watchCredentials } from "./credentials.ts";
+import { type VaultRefusalCode, VaultRefused, VaultUnavailable } from "./transport_errors.ts";
 
-/** The vault did not sign, because it is unreachable, sealed or broken. A retry makes no change twice. */
-export class VaultUnavailable extends Error {
-  override readonly name = "VaultUnavailable";
-  /** The vault's own error code, or `unreachable` if the vault did not respond. */
-  readonly code: string;
-
-  constructor(code: string, message: string, options?: ErrorOptions) {
-    super(message, options);
-    this.code = code;
-  }
-}
-
-/** The vault's codes for refused calls. */
-export type VaultRefusalCode =
-  | "invalid_request"
-  | "forbidden"
-  | "purpose_mismatch"
-  | "policy_violation"
-  | "not_found"
-  | "key_not_found"
-  | "key_disabled"
-  | "idempotency_conflict"
-  | "rate_limited";
-
-/** The vault has refused the call, permanently unless its code is `rate_limited`. */
-export class VaultRefused extends Error {
-  override readonly name = "VaultRefused";
-  readonly code: VaultRefusalCode;
-  readonly status: number;
-  /** Whole seconds after which the call may succeed. Set only for `rate_limited`. */
-  readonly retryAfterSeconds: number | undefined;
-
-  constructor(code: VaultRefusalCode, message: string, status: number, retryAfterSeconds?: number) {
-    super(message);
-    this.code = code;
-    this.status = status;
-    this.retryAfterSeconds = retryAfterSeconds;
-  }
-}
+export { type VaultRefusalCode, VaultRefused, VaultUnavailable } from "./transport_errors.ts";
 
 /** Connection settings for the vault. Certificates and keys are PEM text. */
 export type TransportSettings = {
@@ -81,11 +45,13 @@ export function createTransport(settings: TransportSettings): Transport {
       connect: { ca, cert, key, minVersion: "TLSv1.3", timeout: deadlineMs },
     });
   let pool = open(settings);
+  let certificate = buffersOf(settings).cert;
 
   /** Running calls finish on their old connections. */
   function exchangeCredentials(credentials: Credentials): void {
     const former = pool;
     pool = open(credentials);
+    certificate = credentials.cert;
     former.close().catch(() => {});
   }
 
@@ -97,9 +63,13 @@ export function createTransport(settings: TransportSettings): Transport {
       if (body !== undefined) headers["content-type"] = "application/json";
       if (idempotencyKey !== undefined) headers["idempotency-key"] = idempotencyKey;
       const request = { method, path, headers, body: body === undefined ? null : JSON.stringify(body) };
-      const { status, answer, retryAfter } = await exchange(pool, request, deadlineMs);
-      if (status >= 200 && status < 300) return answer as T;
-      throw errorOf(status, answer, retryAfter);
+      try {
+        const { status, answer, retryAfter } = await exchange(pool, request, deadlineMs);
+        if (status >= 200 && status < 300) return answer as T;
+        throw errorOf(status, answer, retryAfter);
+      } catch (error) {
+        throw explainFailure(error, certificate);
+      }
     },
     close() {
       stopWatching?.();

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { errorCodes } from "../../src/errors.ts";
+import { VaultCertificateExpired } from "../../src/vault/certificate_fault.ts";
 import { VaultRefused, VaultUnavailable } from "../../src/vault/client.ts";
 import { startApi } from "../support/api.ts";
 import { startTcpProxy } from "../support/surroundings/tcp_proxy.ts";
@@ -136,6 +137,22 @@ describe("an error response", () => {
     const answer = await post(FAIL);
     expect(answer).toMatchObject({ status: 503, body: { error: { code: "vault_unavailable" } } });
     expect(answer.headers.get("retry-after")).toBe("5");
+  });
+
+  test("says that a certificate has expired, but to callers neither whose nor when", async () => {
+    world.fail = async () => {
+      throw new VaultCertificateExpired("The key vault's certificate has expired: renew it", undefined);
+    };
+    const { status, body } = await post(FAIL);
+    expect([status, body.error]).toEqual([
+      503,
+      expect.objectContaining({
+        code: "vault_unavailable",
+        message:
+          "The key vault did not sign, because a certificate between it and the service has expired; nothing was changed",
+      }),
+    ]);
+    expect(JSON.parse(world.api.lines.at(-1) ?? "").fault.message).toContain("The key vault's certificate");
   });
 
   test.each([
