@@ -124,6 +124,28 @@ describe.skipIf(missing !== undefined).each(programs)("releases with helm $versi
     expect((await second({ enabled: false })).isGood).toBe(true);
   });
 
+  test("refuse another cluster id than the operator recorded", async () => {
+    const args = ["install", RELEASE, CHART, "--namespace", NAMESPACE, "--no-hooks", "--dry-run=server"];
+    const maps = `/api/v1/namespaces/${NAMESPACE}/configmaps`;
+    const install = (clusterId: string) => {
+      const values = mergeValues(PRODUCTION, { operator: { clusterId } });
+      return helmWithValues(path, args, values, { KUBECONFIG: cluster.kubeconfig });
+    };
+    await cluster.call("POST", maps, {
+      metadata: { name: "deputize-cluster" },
+      data: { clusterID: "prod-eu" },
+    });
+    try {
+      expect((await install("prod-us")).err).toContain(
+        "operator.clusterId is prod-us, but the ConfigMap deputize-cluster records prod-eu.",
+      );
+      const { err } = await install("prod-eu");
+      expect(err).not.toContain("records");
+    } finally {
+      await cluster.call("DELETE", `${maps}/deputize-cluster`);
+    }
+  });
+
   test("leave policies, definitions and trial secrets behind when uninstalled, but nothing that runs", async () => {
     await succeeds("uninstall");
     expect(await statusOf(POLICY)).toBe(200);

@@ -41,6 +41,10 @@
 {{- if not $id -}}
 {{- fail "operator.clusterId is empty. Give this cluster a name that is never changed, such as prod-eu; under another one every object is registered again." -}}
 {{- end -}}
+{{- $recorded := dig "data" "clusterID" "" (lookup "v1" "ConfigMap" $.Release.Namespace "deputize-cluster" | default dict) -}}
+{{- if and $recorded (ne $recorded $id) -}}
+{{- fail (printf "operator.clusterId is %s, but the ConfigMap deputize-cluster records %s. Set it to %s: under another id nobody can revoke the authority of existing objects. To change the id, see docs/operator.md." $id $recorded $recorded) -}}
+{{- end -}}
 {{- range $.Values.api.clusters -}}
 {{- if eq .id $id -}}
 {{- fail (printf "api.clusters has the id %s, which is operator.clusterId. Each cluster needs its own id." .id) -}}
