@@ -128,6 +128,8 @@ export type ConnectionRow = {
   platform_id: string;
   verifier_id: string;
   registry_answers: boolean;
+  /** Names of verifiers outside this service whose challenges the connection's agents may answer. */
+  outside_verifiers: string[];
   callback_url: string | null;
   webhook_secret_sealed: Buffer;
   webhook_next_secret_sealed: Buffer | null;

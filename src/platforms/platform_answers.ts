@@ -5,11 +5,23 @@ import { registrationFields } from "../input/platform_fields.ts";
 import { isoTime, oneLine } from "../input/schemas.ts";
 import { type LivePlatform, surfaceTypes } from "./platform_record.ts";
 
+const MAX_OUTSIDE_VERIFIERS = 50;
+
 /** The name that binds operations to a connection, at most 512 bytes as in the wire format. */
 export const verifierName = oneLine(512).refine(
   (name) => Buffer.byteLength(name) <= 512,
   "must have at most 512 bytes",
 );
+
+/** Names of verifiers outside this service whose challenges the connection's agents may answer. */
+export const outsideVerifiers = z
+  .array(verifierName)
+  .max(MAX_OUTSIDE_VERIFIERS)
+  .refine((names) => new Set(names).size === names.length, "must not name a verifier twice")
+  .describe(
+    "Verifiers of other services, by name. An agent answers their challenges only for an operation that names them; at first none",
+  );
+
 /** Request body with which users register a platform. */
 export const registrationBody = z.object({
   ...registrationFields,

@@ -10,6 +10,7 @@ export type PlatformRecord = Omit<PlatformRow, "signing_secret_sealed"> & {
   callback_state: WebhookEndpointRow["state"];
   verifier_id: string;
   registry_answers: boolean;
+  outside_verifiers: string[];
   /** `null` once the connection is removed. */
   api_key_prefix: string | null;
   api_key_created_at: Date | null;
@@ -54,6 +55,7 @@ export function selectPlatforms(db: Database | Transaction) {
       db.raw("coalesce(w.state, 'active') as callback_state"),
       "c.verifier_id",
       "c.registry_answers",
+      "c.outside_verifiers",
       "k.key_prefix as api_key_prefix",
       "k.created_at as api_key_created_at",
       "c.rotation_request",

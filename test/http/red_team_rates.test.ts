@@ -259,8 +259,9 @@ describe("one API key that verifies forged proofs", () => {
   });
 
   async function presentFor(app: Application, other: Application): Promise<Bundle> {
-    const { body } = await other.post("/v1/service/challenge");
-    return (await app.present({ challenge: body.challenge })).body.proof_bundle as Bundle;
+    const { challenge } = (await other.post("/v1/service/challenge")).body;
+    const verifier = { verifier_connection_id: other.platform.connectionId };
+    return (await app.present({ challenge, ...verifier })).body.proof_bundle as Bundle;
   }
 
   test("reaches a limit for all connections of the account together, without affecting other accounts", async () => {

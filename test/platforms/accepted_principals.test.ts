@@ -21,7 +21,8 @@ const listed = async (shop: Application, query = "") =>
 /** Gets a challenge from the shop, has the stranger's agent answer it, and returns the shop's decision. */
 async function show(shop: Application, stranger: Application, scope: string) {
   const { challenge } = (await shop.post("/v1/service/challenge")).body;
-  const { body } = await stranger.present({ challenge, required_scope: scope });
+  const verifier = { verifier_connection_id: shop.platform.connectionId };
+  const { body } = await stranger.present({ challenge, required_scope: scope, ...verifier });
   return shop.verify(body.proof_bundle, { required_scope: scope });
 }
 

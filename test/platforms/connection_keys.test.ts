@@ -31,6 +31,7 @@ describe("the routes for the keys of a connection", () => {
       platform: { platform_id: platform.platformId, name: "Shop" },
       verifier_id: platform.connectionId,
       registry_answers: false,
+      outside_verifiers: [],
       callback_url: null,
       callback_state: "active",
       created_at: first.created_at,

@@ -90,6 +90,7 @@ describe("the API with operation-bound proofs", () => {
       connection_id: app.platform.connectionId,
       verifier_id: name,
       registry_answers: false,
+      outside_verifiers: [],
     });
     const former = operationOf(app);
     const operation = { ...operationOf(app), verifier_id: name };

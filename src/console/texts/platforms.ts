@@ -161,6 +161,8 @@ export const CONNECTIONS = {
   registry: "Answers without a proof",
   registryOn: "yes: AuthZEN questions are answered from what is approved",
   registryOff: "no: a decision needs a proof",
+  outside: "Outside verifiers",
+  noOutside: "none: agents answer challenges of this service only",
   id: "Connection id",
   platform: "Platform",
   agents: "Agents",
@@ -220,6 +222,8 @@ export const CONNECTIONS = {
   registryField: "Answer without a proof",
   registryHint:
     "AuthZEN questions that bring no proof are then answered from what is approved. Whoever has the API key may ask, so leave it off unless your gateway needs it.",
+  outsideHint:
+    "Names of verifiers of other services, one on each line. Agents answer their challenges only for an operation that names them.",
   save: "Save",
 
   remove: "Remove the connection",

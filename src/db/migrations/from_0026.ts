@@ -253,5 +253,21 @@ create table credit_terms (
 `,
 };
 
+/** Verifiers of other services whose challenges agents may answer. */
+export const outsideVerifiers = {
+  name: "0031_outside_verifiers",
+  sql: `
+-- Names of verifiers outside this service. An agent answers their challenges only for operations that name them.
+alter table connections add column outside_verifiers text[] not null default '{}';
+`,
+};
+
 /** The migrations of this file, in order. A new one goes to the end. */
-export const latest = [organizations, consoleColumns, historyMonths, rotationRequests, creditSlices];
+export const latest = [
+  organizations,
+  consoleColumns,
+  historyMonths,
+  rotationRequests,
+  creditSlices,
+  outsideVerifiers,
+];

@@ -1,4 +1,5 @@
 import type { Database, Transaction } from "../../db/database.ts";
+import type { ConnectionRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { appendEvents, type LifecycleEvent } from "../../events/outbox.ts";
 import { isUuid } from "../../ids.ts";
@@ -15,13 +16,20 @@ import {
 import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
 
 /** A change of a connection. Omitted members stay unchanged. */
-type ConnectionChange = { verifier_id?: string | undefined; registry_answers?: boolean | undefined };
+type ConnectionChange = {
+  verifier_id?: string | undefined;
+  registry_answers?: boolean | undefined;
+  outside_verifiers?: string[] | undefined;
+};
 
-type ConnectionSettings = { connection_id: string; verifier_id: string; registry_answers: boolean };
+type ConnectionSettings = Pick<
+  ConnectionRow,
+  "connection_id" | "verifier_id" | "registry_answers" | "outside_verifiers"
+>;
 
 /**
- * Changes the verifier name that operations are bound to, or whether AuthZEN requests without a proof are
- * answered. From the answer on, this process refuses proofs that are bound to the former name. Every other
+ * Changes the verifier name that operations are bound to, whether AuthZEN requests without a proof are
+ * answered, or whose challenges from outside the connection's agents answer. From the answer on, this process refuses proofs that are bound to the former name. Every other
  * process does so when it is notified of the commit. Throws `not_found`.
  */
 export async function changeConnection(
@@ -37,6 +45,7 @@ export async function changeConnection(
     const next = {
       verifier_id: change.verifier_id ?? record.verifier_id,
       registry_answers: change.registry_answers ?? record.registry_answers,
+      outside_verifiers: change.outside_verifiers ?? record.outside_verifiers,
     };
     await tx("connections").where({ connection_id }).update(next);
     const keys = await tx("api_keys").where({ connection_id }).select("key_prefix");

@@ -4,7 +4,7 @@ import type { Database } from "../../db/database.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
 import { endFormerKeys, type RetireDeps } from "../api_keys/rotate_key.ts";
-import { platformAnswer, showDeclaredBy } from "../platform_answers.ts";
+import { outsideVerifiers, platformAnswer, showDeclaredBy } from "../platform_answers.ts";
 import { findConnection } from "../platform_record.ts";
 
 const SHOWN_SECONDS = 7 * 24 * 3600;
@@ -24,6 +24,7 @@ const answer = platformAnswer
     created_at: true,
   })
   .extend({
+    outside_verifiers: outsideVerifiers,
     platform: z.object({ platform_id: z.string(), name: z.string() }),
     api_keys: z
       .array(
@@ -69,6 +70,7 @@ export function getConnectionRoute({ db, clock }: { db: Database; clock: Clock }
           platform: { platform_id: record.platform_id, name: record.name },
           verifier_id: record.verifier_id,
           registry_answers: record.registry_answers,
+          outside_verifiers: record.outside_verifiers,
           callback_url: record.callback_url,
           callback_state: record.callback_state,
           created_at: record.created_at.toISOString(),

@@ -6,7 +6,7 @@ import { type Route, route } from "../../route.ts";
 import type { AddressPolicy } from "../../webhooks/callback_address.ts";
 import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
 import { setCallback } from "../change_platform.ts";
-import { verifierName } from "../platform_answers.ts";
+import { outsideVerifiers, verifierName } from "../platform_answers.ts";
 import { type ConnectionPlace, findConnection } from "../platform_record.ts";
 import type { VaultSyncDeps } from "../sync_vault.ts";
 import { changeConnection, removeConnection } from "./connection_changes.ts";
@@ -20,6 +20,7 @@ const connectionSettings = z.object({
   registry_answers: z
     .boolean()
     .describe("Whether AuthZEN questions without a proof are answered from the registry; at first not"),
+  outside_verifiers: outsideVerifiers,
 });
 
 /** `PATCH /v1/service/connections/{connection_id}`: changes a connection's settings. */
@@ -28,7 +29,7 @@ export function changeConnectionRoute(deps: Deps): Route {
     id: "change_connection",
     method: "PATCH",
     path: "/v1/service/connections/{connection_id}",
-    summary: "Change a connection's verifier name, or whether AuthZEN answers without a proof",
+    summary: "Change a connection's verifier name, outside verifiers, or answers without a proof",
     access: "session",
     roles: ["developer"],
     idempotent: true,

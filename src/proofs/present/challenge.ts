@@ -11,13 +11,18 @@ import type { SecretBox } from "../../secret_box.ts";
 
 /**
  * Format of a challenge. It has 32 bytes, and issuing it stores no database row: `version (1) ‖ expiry, u32be
- * Unix seconds (4) ‖ random (11) ‖ truncated HMAC-SHA256 (16)`. The MAC covers the first 16 bytes and the
- * connection that asked for the challenge.
+ * Unix seconds (4) ‖ random (7) ‖ service tag (4) ‖ truncated HMAC-SHA256 (16)`. The tag is a MAC of the bytes
+ * before it. It shows that this service issued the challenge, whichever connection asked for it. The last MAC
+ * covers the first 16 bytes and that connection.
  */
 const VERSION = 1;
+const TAGGED_BYTES = 12;
 const SIGNED_BYTES = 16;
-const CHALLENGE_BYTES = 32;
 const SECONDS_A_DAY = 86_400;
+const TAG_DOMAIN = "issued by this service";
+
+/** Length of a challenge in bytes, as in the protocol. */
+export const CHALLENGE_BYTES = 32;
 
 /** The MAC key of one day. Day 0 is the day of the Unix epoch. */
 export type ChallengeKey = { day: number; secret: Uint8Array };
@@ -35,7 +40,8 @@ export function issueChallenge(key: ChallengeKey, connectionId: string, now: Dat
   const signed = Buffer.alloc(SIGNED_BYTES);
   signed[0] = VERSION;
   signed.writeUInt32BE(unixSeconds(now) + CHALLENGE_WINDOW_SECONDS, 1);
-  randomBytes(SIGNED_BYTES - 5).copy(signed, 5);
+  randomBytes(TAGGED_BYTES - 5).copy(signed, 5);
+  tagOf(key, signed).copy(signed, TAGGED_BYTES);
   return Buffer.concat([signed, macOf(key, signed, connectionId)]);
 }
 
@@ -46,6 +52,17 @@ export function readChallenge(challenge: Uint8Array): ChallengeClaims | undefine
   const expiry = bytes.readUInt32BE(1);
   const issuedAt = addSeconds(new Date(expiry * 1000), -CHALLENGE_WINDOW_SECONDS);
   return { expiresAt: new Date(expiry * 1000), day: challengeDay(issuedAt) };
+}
+
+function tagOf(key: ChallengeKey, challenge: Uint8Array): Buffer {
+  const tag = createHmac("sha256", key.secret).update(TAG_DOMAIN).update(challenge.subarray(0, TAGGED_BYTES));
+  return tag.digest().subarray(0, SIGNED_BYTES - TAGGED_BYTES);
+}
+
+/** Checks whether a challenge was issued with this key, to any connection. */
+export function isTaggedWith(key: ChallengeKey, challenge: Uint8Array): boolean {
+  if (challenge.length !== CHALLENGE_BYTES) return false;
+  return timingSafeEqual(tagOf(key, challenge), challenge.subarray(TAGGED_BYTES, SIGNED_BYTES));
 }
 
 /** Checks whether a challenge was issued with this key to this connection, in constant time. */
@@ -126,16 +143,42 @@ export async function checkChallenge(
   connectionId: string,
   now: Date,
 ): Promise<OpenChallenge> {
-  const bytes = decodeBase64(bundle.challenge);
+  const open = await checkIssued(keys, decodeBase64(bundle.challenge), [connectionId], now);
+  if (open === undefined) throw new ApiError("invalid_challenge");
+  return open;
+}
+
+/** Returns a challenge if it is valid at `now` and was issued to one of the connections. */
+export async function checkIssued(
+  keys: ChallengeKeys,
+  bytes: Uint8Array,
+  connectionIds: readonly string[],
+  now: Date,
+): Promise<OpenChallenge | undefined> {
   const claims = readChallenge(bytes);
-  if (!claims) throw new ApiError("invalid_challenge");
-  const secondsLeft = (claims.expiresAt.getTime() - now.getTime()) / 1000;
-  if (secondsLeft < 0 || secondsLeft > CHALLENGE_WINDOW_SECONDS + CLOCK_SKEW_SECONDS) {
-    throw new ApiError("invalid_challenge");
-  }
+  if (!claims || secondsLeft(claims, now) < 0 || !couldExist(claims, now)) return undefined;
   const key = await keys.find(claims.day);
-  if (!key || !isIssuedBy(key, bytes, connectionId)) throw new ApiError("invalid_challenge");
+  if (!key || !connectionIds.some((id) => isIssuedBy(key, bytes, id))) return undefined;
   return { bytes, expiresAt: claims.expiresAt };
+}
+
+/**
+ * Checks whether this service issued a challenge to any connection within the last day. An older challenge
+ * of this service is useless, so it counts as unknown.
+ */
+export async function isIssuedHere(keys: ChallengeKeys, bytes: Uint8Array, now: Date): Promise<boolean> {
+  const claims = readChallenge(bytes);
+  if (!claims || secondsLeft(claims, now) < -SECONDS_A_DAY || !couldExist(claims, now)) return false;
+  const key = await keys.find(claims.day);
+  return key !== undefined && isTaggedWith(key, bytes);
+}
+
+function secondsLeft({ expiresAt }: ChallengeClaims, now: Date): number {
+  return (expiresAt.getTime() - now.getTime()) / 1000;
+}
+
+function couldExist(claims: ChallengeClaims, now: Date): boolean {
+  return secondsLeft(claims, now) <= CHALLENGE_WINDOW_SECONDS + CLOCK_SKEW_SECONDS;
 }
 
 /**

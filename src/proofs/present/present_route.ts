@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { addSeconds, type Clock, signingSeconds } from "../../clock.ts";
+import { addSeconds, signingSeconds } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
@@ -19,13 +19,19 @@ import {
 } from "../../vault/client.ts";
 import { contextOf, type Operation, operationSchema } from "../operation.ts";
 import { type ActiveCertificate, findActiveCertificates, readCertificate } from "./active_certificate.ts";
-import { readChallenge } from "./challenge.ts";
+import { type AnswerableDeps, readAnswerable } from "./answerable_challenge.ts";
 import { encodeProofRef } from "./proof_ref.ts";
 
 const CONTEXT_BYTES = 32;
 
 const body = z.object({
-  challenge: z.string().max(256),
+  challenge: z
+    .string()
+    .max(256)
+    .describe("Of the caller's own connection, or of the verifier that this call names"),
+  verifier_connection_id: idText
+    .optional()
+    .describe("The connection that issued the challenge, if it is not the caller's own"),
   session_context: z.string().max(256).optional().describe("32 bytes in base64 that the proof is bound to"),
   cert_id: z
     .string()
@@ -64,7 +70,7 @@ const answer = z.object({
 });
 
 /** Dependencies of `buildProof`. */
-export type PresentDeps = { db: Database; vault: Pick<VaultClient, "signChallenge">; clock: Clock };
+export type PresentDeps = AnswerableDeps & { vault: Pick<VaultClient, "signChallenge"> };
 
 /** `POST …/agents/{agent_id}/present`: builds a proof bundle over a challenge. The vault signs the bundle. */
 export function presentRoute(deps: PresentDeps): Route {
@@ -97,12 +103,13 @@ export type ProofAsked = { connection_id: string; agent_id: string } & z.infer<t
 
 /** Builds a proof over a challenge, signed in the vault. Throws `ApiError` with one of the route's codes. */
 export async function buildProof(
-  { db, vault, clock }: PresentDeps,
+  deps: PresentDeps,
   caller: ApiKeyCaller,
   asked: ProofAsked,
 ): Promise<z.infer<typeof answer>> {
+  const { db, vault, clock } = deps;
   const now = clock.now();
-  const challengeEnd = readPresentable(asked.challenge, now);
+  const { expiresAt: challengeEnd } = await readAnswerable(deps, caller, asked);
   const agent = await findAgent(db, caller, asked);
   const sessionContext = readContext(agent.agent_id, asked);
   const choice = { certId: asked.cert_id, requiredScope: asked.required_scope };
@@ -130,11 +137,15 @@ export async function buildProof(
     proof_bundle: proofBundle,
     proof_ref: encodeProofRef(proofBundle),
     cert_id: certificate.cert_id,
-    expires_at: new Date(Math.min(challengeEnd.getTime(), freshUntil.getTime())).toISOString(),
+    expires_at: earlier(freshUntil, challengeEnd).toISOString(),
     ...(choice.certId === undefined && choice.requiredScope === undefined
       ? { other_certificates: others.map(showCertificate) }
       : {}),
   };
+}
+
+function earlier(one: Date, other: Date | undefined): Date {
+  return other !== undefined && other < one ? other : one;
 }
 
 function showCertificate({ cert_id, approved_scope, expires_at }: ActiveCertificate) {
@@ -157,16 +168,6 @@ async function sign(
   }
 }
 
-/**
- * Returns when a challenge expires. Throws `invalid_challenge` for an unknown format or an expired challenge.
- * Does not check the MAC, because the challenge may come from any connection. `verify` checks the MAC.
- */
-function readPresentable(challenge: string, now: Date): Date {
-  const claims = readChallenge(decodeOr(challenge, new ApiError("invalid_challenge")));
-  if (!claims || claims.expiresAt < now) throw new ApiError("invalid_challenge");
-  return claims.expiresAt;
-}
-
 type Bound = {
   session_context?: string | undefined;
   operation?: Operation | undefined;
@@ -186,19 +187,17 @@ function readContext(agentId: string, asked: Bound): string | undefined {
     return encodeBase64(contextOf(operation, requiredScope));
   }
   if (context === undefined) return undefined;
-  const refused = new ApiError(
-    "invalid_request",
-    `session_context: must be ${CONTEXT_BYTES} bytes in base64`,
-  );
-  if (decodeOr(context, refused).length !== CONTEXT_BYTES) throw refused;
+  if (!isContext(context)) {
+    throw new ApiError("invalid_request", `session_context: must be ${CONTEXT_BYTES} bytes in base64`);
+  }
   return context;
 }
 
-function decodeOr(text: string, refused: ApiError): Uint8Array {
+function isContext(text: string): boolean {
   try {
-    return decodeBase64(text);
+    return decodeBase64(text).length === CONTEXT_BYTES;
   } catch (error) {
-    if (error instanceof ProtocolError) throw refused;
+    if (error instanceof ProtocolError) return false;
     throw error;
   }
 }

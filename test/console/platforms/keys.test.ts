@@ -103,10 +103,16 @@ describe("the API key", () => {
 });
 
 describe("a connection", () => {
-  test("can be renamed, and can be allowed to answer without a proof", async () => {
+  test("can be renamed, be allowed to answer without a proof, and list outside verifiers", async () => {
     const { browser, path, person, platform } = await scene();
     const opened = await browser.open(`${path}/change`);
-    const changed = await opened.send("change", { verifier_id: "shop.example.com", registry_answers: "on" });
+    const outside = "https://bank.example\r\n\r\n https://post.example ";
+    const changed = await opened.send("change", {
+      verifier_id: "shop.example.com",
+      registry_answers: "on",
+      outside_verifiers: outside,
+    });
+    expect(changed.words).toContain("https://bank.example, https://post.example");
     expect([changed.path, changed.words.includes("shop.example.com")]).toEqual([
       `${path}?notice=changed`,
       true,
@@ -117,7 +123,11 @@ describe("a connection", () => {
     const empty = await opened.send("change", { verifier_id: "" });
     expect(empty.text).toContain('id="change-verifier_id-fault"');
     const { body } = await person.client.get(`/v1/service/connections/${platform.connectionId}`);
-    expect(body).toMatchObject({ verifier_id: "shop.example.com", registry_answers: false });
+    expect(body).toMatchObject({
+      verifier_id: "shop.example.com",
+      registry_answers: false,
+      outside_verifiers: ["https://bank.example", "https://post.example"],
+    });
   });
 
   test("can be removed with its key after confirmation", async () => {

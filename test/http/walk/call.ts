@@ -28,6 +28,7 @@ export function idsOf(scene: Scene): Record<string, string> {
     invocation_id: scene.invocationId,
     human_id: scene.person.humanId,
     verifier_id: scene.platform.connectionId,
+    verifier_connection_id: scene.platform.connectionId,
     workspace_id: scene.person.accountId,
     challenge: scene.sparedChallenge,
     email: scene.person.email,

@@ -82,11 +82,18 @@ export const otherwise: Record<string, { answers: string; own?: string; why: str
   "export_audit_events query.connection_id": { answers: "nothing", why: "a list" },
   "export_audit_events query.cert_id": { answers: "nothing", why: "a list" },
   "report_outcome body.receipt_id": { answers: "409 outcome_conflict", why: "like any id but the right one" },
+  "present_proof body.verifier_connection_id": {
+    answers: "400 invalid_challenge",
+    why: "that connection did not issue the challenge",
+  },
   "present_proof body.operation.verifier_id": {
     answers: "200",
-    why: "an agent answers any verifier's challenge",
+    why: "the challenge is the caller's own, so only the caller can use the proof",
   },
-  "present_proof body.operation.workspace_id": { answers: "200", why: "the workspace is the verifier's" },
+  "present_proof body.operation.workspace_id": {
+    answers: "200",
+    why: "the challenge is the caller's own, so only the caller can use the proof",
+  },
   "present_proof body.operation.agent_id": {
     answers: "400 session_context_mismatch",
     why: "it is not the agent of the path",

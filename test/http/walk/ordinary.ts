@@ -178,7 +178,11 @@ export const ordinaryCalls: Record<string, Calls> = {
   ],
   change_connection: async (_, { person, platform: { connectionId } }) => [
     await person.client.call("PATCH", `/v1/service/connections/${connectionId}`, {
-      body: { verifier_id: "https://shop.example.com", registry_answers: true },
+      body: {
+        verifier_id: "https://shop.example.com",
+        registry_answers: true,
+        outside_verifiers: ["https://bank.example.com"],
+      },
     }),
   ],
   get_callback: async (_, scene) => [await scene.person.client.get(sentPath(scene, "callback"))],

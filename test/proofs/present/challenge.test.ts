@@ -4,6 +4,7 @@ import {
   challengeDay,
   isIssuedBy,
   issueChallenge,
+  isTaggedWith,
   readChallenge,
 } from "../../../src/proofs/present/challenge.ts";
 
@@ -26,6 +27,15 @@ test("a challenge is recognized only with the key with which it was issued, at t
   expect(isIssuedBy(key, challenge, connectionId)).toBe(true);
   expect(isIssuedBy(key, challenge, randomUUID())).toBe(false);
   expect(isIssuedBy({ ...key, secret: randomBytes(32) }, challenge, connectionId)).toBe(false);
+});
+
+test("a challenge shows which service issued it, whatever its connection", () => {
+  const challenge = issueChallenge(key, connectionId, now);
+  expect(isTaggedWith(key, challenge)).toBe(true);
+  expect(isTaggedWith(key, issueChallenge(key, randomUUID(), now))).toBe(true);
+  expect(isTaggedWith({ ...key, secret: randomBytes(32) }, challenge)).toBe(false);
+  expect(isTaggedWith(key, randomBytes(32))).toBe(false);
+  expect(isTaggedWith(key, challenge.subarray(0, 31))).toBe(false);
 });
 
 test("a challenge with any flipped bit is not recognized", () => {

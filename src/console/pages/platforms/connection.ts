@@ -2,7 +2,7 @@ import { ApiError } from "../../../errors.ts";
 import { type Html, html } from "../../../html/html.ts";
 import type { ConnectionAnswer } from "../../../platforms/connections/connection_key_routes.ts";
 import { page, type Visit } from "../../core/page.ts";
-import { checkField, textField } from "../../elements/fields.ts";
+import { areaField, checkField, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { table } from "../../elements/listing.ts";
 import { countdown } from "../../elements/secrets.ts";
@@ -103,6 +103,10 @@ function settings(visit: Visit, { connection, agents: { items, next_cursor } }: 
     ${facts([
       [words.verifier, html`${connection.verifier_id} <span class="hint">${words.verifierExplain}</span>`],
       [words.registry, connection.registry_answers ? words.registryOn : words.registryOff],
+      [
+        words.outside,
+        connection.outside_verifiers.length === 0 ? words.noOutside : connection.outside_verifiers.join(", "),
+      ],
       [words.agents, agents],
       [words.id, copyable(visit.texts, { id: "connection-id", text: connection.connection_id })],
     ])}
@@ -131,7 +135,7 @@ function removing(visit: Visit, connection: ConnectionAnswer): Html | undefined 
 
 const CHANGE = "change";
 
-/** The page that changes the verifier name in proofs, and whether AuthZEN answers without a proof. */
+/** The page that changes the verifier name in proofs, the outside verifiers, and answers without a proof. */
 export const changeConnectionPage = page<ConnectionAnswer>({
   id: "change_connection",
   path: "/console/connections/{connection_id}/change",
@@ -162,6 +166,15 @@ export const changeConnectionPage = page<ConnectionAnswer>({
             label: words.registryField,
             hint: words.registryHint,
             value: connection.registry_answers ? "on" : "",
+          })}
+          ${areaField(visit, {
+            form: CHANGE,
+            name: "outside_verifiers",
+            label: words.outside,
+            hint: words.outsideHint,
+            value: connection.outside_verifiers.join("\n"),
+            required: false,
+            attributes: { autocomplete: "off", spellcheck: "false" },
           })}`,
         submit: words.save,
       })
@@ -173,6 +186,7 @@ export const changeConnectionPage = page<ConnectionAnswer>({
         const body = {
           verifier_id: fields.get("verifier_id"),
           registry_answers: fields.get("registry_answers") === "on",
+          outside_verifiers: linesOf(fields.get("outside_verifiers")),
         };
         await call("change_connection", { params, body });
         return { to: at(`/connections/${params.connection_id}`), notice: "changed" };
@@ -180,6 +194,13 @@ export const changeConnectionPage = page<ConnectionAnswer>({
     },
   },
 });
+
+function linesOf(text: string): string[] {
+  return text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
+}
 
 const REMOVE = "remove";
 
