@@ -27,8 +27,9 @@ const TOLERANCE_SECONDS = 300;
 /**
  * Checks a webhook by the receiver rules (specification §6). `X-Service-Signature` must be the lowercase hex
  * HMAC-SHA256 of `timestamp.raw_body` under the secret, compared in constant time. The timestamp must be less
- * than 5 minutes from `now`. After success, store the event once by its `deliveryId`, and respond with 204.
- * Never throws.
+ * than 5 minutes from `now`. No signature covers the header with the delivery's id. So if the body contains
+ * `delivery_id`, the header must be equal. After success, store the event once by its `deliveryId`, and respond
+ * with 204. Never throws.
  */
 export function verifyWebhook({
   headers,
@@ -47,6 +48,8 @@ export function verifyWebhook({
   if (!/^\d{1,15}$/.test(timestamp) || !equal(expected, signature)) {
     return { ok: false, reason: "bad_signature" };
   }
+  const signedId = readObject(rawBody)?.delivery_id;
+  if (signedId !== undefined && signedId !== deliveryId) return { ok: false, reason: "bad_signature" };
   if (Math.abs(now - Number(timestamp)) >= TOLERANCE_SECONDS) return { ok: false, reason: "stale_timestamp" };
   return { ok: true, deliveryId };
 }
@@ -101,12 +104,15 @@ export function createWebhookReceiver(
 }
 
 function readEvent(rawBody: Uint8Array | string): { event: string } | undefined {
+  const body = readObject(rawBody);
+  return typeof body?.event === "string" ? { ...body, event: body.event } : undefined;
+}
+
+function readObject(rawBody: Uint8Array | string): Record<string, unknown> | undefined {
   try {
     const text = typeof rawBody === "string" ? rawBody : Buffer.from(rawBody).toString("utf8");
     const body: unknown = JSON.parse(text);
-    const isEvent =
-      typeof body === "object" && body !== null && "event" in body && typeof body.event === "string";
-    return isEvent ? (body as { event: string }) : undefined;
+    return typeof body === "object" && body !== null ? { ...body } : undefined;
   } catch {
     return undefined;
   }

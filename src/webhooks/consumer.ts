@@ -80,24 +80,30 @@ function deliveryRow(
   now: Date,
 ): NewDelivery {
   const deliveryId = deliveryIdOf(endpoint_id, event.eventId);
+  const body = bodyOf(secretBox, event, secrets, deliveryId);
   return {
     delivery_id: deliveryId,
     endpoint_id,
     event_id: event.eventId,
     event_type: event.type,
     aggregate_seq: event.aggregateSeq,
-    body: secrets === undefined ? event.payload : null,
-    body_sealed: secrets === undefined ? null : boxedBody(secretBox, event, secrets, deliveryId),
+    body: secrets === undefined ? body : null,
+    body_sealed: secrets === undefined ? null : secretBox.box(body, deliveryBodyContext(deliveryId)),
     state: holds ? "held" : "pending",
     next_attempt_at: holds ? null : now,
     created_at: now,
   };
 }
 
-function boxedBody(secretBox: SecretBox, event: BusEvent, boxed: Buffer, deliveryId: string): Buffer {
-  const secrets = JSON.parse(secretBox.unbox(boxed, eventSecretsContext(event.eventId)));
-  const body = JSON.stringify({ ...JSON.parse(event.payload), ...secrets });
-  return secretBox.box(body, deliveryBodyContext(deliveryId));
+/** Returns the body to sign: the event with its secrets, and the delivery's id, which the headers do not sign. */
+function bodyOf(
+  secretBox: SecretBox,
+  { eventId, payload }: BusEvent,
+  boxed: Buffer | undefined,
+  deliveryId: string,
+): string {
+  const secrets = boxed && JSON.parse(secretBox.unbox(boxed, eventSecretsContext(eventId)));
+  return JSON.stringify({ ...JSON.parse(payload), ...secrets, delivery_id: deliveryId });
 }
 
 async function takeSecrets(tx: Transaction, events: BusEvent[]): Promise<Secrets> {

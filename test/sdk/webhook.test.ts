@@ -31,6 +31,16 @@ test("verifyWebhook accepts a signature from an independent implementation (Open
   expect(verifyWebhook(given)).toEqual({ ok: true, deliveryId });
 });
 
+test("verifyWebhook rejects a delivery whose header has another id than the signed body", () => {
+  const given = (id: unknown) => {
+    const body = JSON.stringify({ event: "delegation.revoked", delivery_id: id });
+    const signed = { ...headers, "x-service-signature": sign(`${timestamp}.${body}`) };
+    return verifyWebhook({ ...request, headers: signed, rawBody: body });
+  };
+  expect(given(deliveryId)).toEqual({ ok: true, deliveryId });
+  for (const other of ["7d0e1f3c-0000-5000-8000-000000000002", "", null, 1]) expect(given(other)).toEqual(bad);
+});
+
 describe("verifyWebhook's timestamp check", () => {
   test.each([-299, 299])("accepts a difference of %i s", (offset) => {
     expect(verifyWebhook({ ...request, now: timestamp + offset })).toEqual({ ok: true, deliveryId });

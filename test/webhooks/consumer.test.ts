@@ -53,6 +53,27 @@ describe("the secrets of connection.created", () => {
     }
   });
 
+  test("leave room for the delivery's id, which the signed body contains at every attempt", async () => {
+    const connection = await connect();
+    world.receiver.reply = (_request, response, nth) => {
+      response.writeHead(nth === 1 ? 500 : 200).end();
+      return undefined;
+    };
+    await append(world.home.database, createdEvent(connection, apiKey));
+    await world.deny(connection);
+    await world.harness.relay();
+    await world.harness.deliver();
+    world.harness.clock.set((await world.harness.nextAttempt())!);
+    await world.harness.deliver();
+    const ids = world.receiver.requests.map(({ event, headers }) => [
+      event.delivery_id,
+      headers["x-service-delivery-id"],
+    ]);
+    expect(ids).toHaveLength(3);
+    for (const [signed, sent] of ids) expect(signed).toBe(sent);
+    expect(new Set(ids.map(([signed]) => signed)).size).toBe(2);
+  });
+
   test("disappear from the database after delivery, even in encrypted form", async () => {
     const connection = await connect();
     await append(world.home.database, createdEvent(connection, apiKey));

@@ -18,7 +18,7 @@ export type EventSchema = {
   examples: Json[];
   headers: Json;
   /** The webhook's body. Absent for kinds that no webhook carries. */
-  body?: { schema: Json; examples: Json[] };
+  body?: { schema: Json; examples: Json[]; hasSecrets: boolean };
 };
 
 /** Returns every kind of event that the Kafka topics and webhooks carry. */
@@ -37,13 +37,18 @@ function lifecycleSchemas(): EventSchema[] {
       examples: [example],
       headers: recordHeaders(kind, { subject: "connection", numbered: true }),
       body: {
-        schema: namedSchema(kind, fields.extend(members)),
-        examples: [{ ...example, ...shown }],
+        schema: namedSchema(kind, fields.extend({ ...members, delivery_id: DELIVERY_ID })),
+        examples: [{ ...example, ...shown, delivery_id: "5f0c1c1e-6d0c-5d53-8d0f-0a2f5b0a7c11" }],
+        hasSecrets: secrets.length > 0,
       },
     };
   });
 }
 
+const DELIVERY_ID = z
+  .uuid()
+  .optional()
+  .describe("The same id as in the header. Deliveries from before an upgrade may lack it");
 const SECRET = z.string().min(1).describe("A secret. Only webhooks contain it. Do not log it");
 
 function accountSchemas(): EventSchema[] {
@@ -85,13 +90,9 @@ const DRAFT = "https://json-schema.org/draft/2020-12/schema";
 export function schemaFiles(): Record<string, Json> {
   const files = eventSchemas().flatMap((event) => [
     [`${event.kind}.schema.json`, recordFile(event)] as const,
-    ...(differs(event) ? [[`${event.kind}.webhook.schema.json`, bodyFile(event)] as const] : []),
+    ...(event.body?.hasSecrets ? [[`${event.kind}.webhook.schema.json`, bodyFile(event)] as const] : []),
   ]);
   return { ...Object.fromEntries(files), "dead_letter.schema.json": deadLetterFile() };
-}
-
-function differs({ value, body }: EventSchema): boolean {
-  return body !== undefined && JSON.stringify(body.schema) !== JSON.stringify(value);
 }
 
 function recordFile(event: EventSchema): Json {
@@ -99,9 +100,9 @@ function recordFile(event: EventSchema): Json {
   const webhook =
     body === undefined
       ? "No webhook carries it."
-      : differs(event)
+      : body.hasSecrets
         ? `The webhook's body also contains secrets: ${kind}.webhook.schema.json.`
-        : "The webhook's body is the same.";
+        : "The webhook's body also contains delivery_id.";
   return {
     ...about(`event:${kind}`, kind),
     description: `${meaning}. Describes the value of a record on the topic ${topics[topic]}. The key is the ${subject}'s id. $defs/headers describes the headers. ${webhook}`,
