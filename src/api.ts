@@ -149,6 +149,7 @@ export async function startApi({
     mailer,
     hashes: createCodeHashes(sealingKey),
     tokens: createSessionTokens(sealingKey),
+    signInDays: config.SIGN_IN_DAYS,
     organizationRates: replaced.organizationRates ?? createOrganizationRates(db),
     sendingRates: createSendingRates(db),
     actionLimits: createActionLimits({ db, metrics }),

@@ -62,6 +62,8 @@ const apiSchema = common.extend({
   HISTORY_RETENTION_MONTHS: type.wholeNumber(1, 1_200).optional(),
   /** The most that an account may delegate. The vault stores this ceiling with each new root key. */
   ACCOUNT_CEILING: type.scopes,
+  /** Days after which a person must sign in again, however often they refresh their session. */
+  SIGN_IN_DAYS: type.wholeNumber(1, 365).default(30),
   SEND_CODE_PER_IP: type.wholeNumber(0).default(5),
   SEND_CODE_PER_ADDRESS: type.wholeNumber(0).default(3),
   SEND_CODE_PER_DAY: type.wholeNumber(0).default(12),

@@ -318,6 +318,7 @@ const ELSEWHERE: Record<string, string> = {
   CHANGES_PER_MINUTE: "http/red_team_storage.test.ts",
   REQUESTS_PER_DAY: "http/red_team_storage.test.ts",
   INVOCATION_DAYS: "upkeep.test.ts",
+  SIGN_IN_DAYS: "accounts/sessions/sessions.test.ts",
   HISTORY_RETENTION_MONTHS: "upkeep.test.ts",
   BASE_URL: "api_names.test.ts",
   DATABASE_DIRECT_URL: "db/poolers.test.ts",

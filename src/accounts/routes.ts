@@ -24,6 +24,8 @@ export type AccountsDeps = {
   mailer: Pick<Mailer, "send">;
   hashes: CodeHashes;
   tokens: SessionTokens;
+  /** Days after which a person must sign in again. */
+  signInDays: number;
   rates: ClientRates;
   changeRates: ChangeRates;
   bounds: CodeBounds;

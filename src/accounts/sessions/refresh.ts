@@ -9,6 +9,7 @@ import { createPacedLines, type PacedLines } from "../../rates/paced_lines.ts";
 import { type Answer, type Route, route } from "../../route.ts";
 import {
   csrfMatches,
+  familyEnd,
   hashToken,
   type IssuedSession,
   type SessionTokens,
@@ -27,26 +28,31 @@ type RefreshDeps = {
   clock: Clock;
   tokens: SessionTokens;
   changeRates: ChangeRates;
+  /** Days after which a person must sign in again. */
+  signInDays: number;
   log: Logger;
 };
 
 type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
 
+type Settings = Pick<RefreshDeps, "signInDays" | "log"> & { logRepeat: PacedLines };
+
 /**
  * `POST /v1/auth/refresh`: creates the next session of the family, with a new refresh and CSRF token. The
- * previous session ends immediately.
+ * previous session ends immediately. No session outlives `signInDays` after the sign-in.
  *
  * The call needs the refresh cookie and the CSRF token of the session to renew, which has usually expired. If
  * the CSRF token does not match, nothing changes, and the refresh token does not count as used.
  *
- * The same token from the same network and user agent within 10 seconds comes from a second tab, or from a
- * client that lost the answer. It receives exactly the same cookies.
+ * The same token from the same user agent within 10 seconds comes from a second tab, or from a client that lost
+ * the answer. It receives exactly the same cookies. Its address may differ, because one device can use several
+ * (IPv4 and IPv6, or Wi-Fi and a mobile network).
  *
  * Any other second use means that two parties have the token. Nobody can tell which of them is the thief, so
  * the family ends, and both must sign in again.
  */
-export function refreshRoute({ db, clock, tokens, log, changeRates }: RefreshDeps): Route {
-  const logs = { log, logRepeat: createPacedLines("info", { log, clock }) };
+export function refreshRoute({ db, clock, tokens, signInDays, log, changeRates }: RefreshDeps): Route {
+  const settings = { signInDays, log, logRepeat: createPacedLines("info", { log, clock }) };
   return route({
     id: "refresh_session",
     method: "POST",
@@ -71,9 +77,9 @@ export function refreshRoute({ db, clock, tokens, log, changeRates }: RefreshDep
         throw new ApiError("csrf_failed");
       }
       changeRates.take(csrf.family_id, "refreshes");
-      const client = tokens.client(call.ip, call.header("user-agent"));
+      const client = tokens.client(call.header("user-agent"));
       const presented = { refreshHash, next: tokens.next(token), client };
-      const session = await db.transaction((tx) => refreshOnce(tx, presented, clock.now(), logs));
+      const session = await db.transaction((tx) => refreshOnce(tx, presented, clock.now(), settings));
       if (session === undefined) throw new ApiError("auth_required");
       return { body: { expires_at: session.expiresAt.toISOString() }, cookies: sessionCookies(session) };
     },
@@ -85,20 +91,22 @@ async function refreshOnce(
   tx: Transaction,
   presented: Presented,
   now: Date,
-  { log, logRepeat }: { log: Logger; logRepeat: PacedLines },
+  { signInDays, log, logRepeat }: Settings,
 ): Promise<IssuedSession | undefined> {
   const used = await tx("sessions").where("refresh_hash", presented.refreshHash).forUpdate().first();
   if (used === undefined || used.refresh_expires_at <= now) return undefined;
   const family = await tx("session_families")
     .where("family_id", used.family_id)
     .forUpdate()
-    .first("ended_at");
+    .first("ended_at", "created_at");
   if (family?.ended_at !== null) return undefined;
+  const endsAt = familyEnd(family.created_at, signInDays);
+  if (now >= endsAt) return undefined;
   if (used.refreshed_at === null) {
     await tx("sessions")
       .where("session_id", used.session_id)
       .update({ refreshed_at: now, refreshed_by: presented.client });
-    const holder = { accountId: used.account_id, familyId: used.family_id };
+    const holder = { accountId: used.account_id, familyId: used.family_id, endsAt };
     return startSession(tx, holder, presented.next, now);
   }
   const repeated = await repeatedAnswer(tx, used, presented, now);

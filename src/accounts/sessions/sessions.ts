@@ -2,7 +2,6 @@ import { createHmac, hash, hkdfSync, randomBytes, timingSafeEqual } from "node:c
 import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { isUuid, newId } from "../../ids.ts";
-import { networkOf } from "../../rates/client_rates.ts";
 import type { CookieChange, MemberRole, SessionCaller } from "../../route.ts";
 
 /**
@@ -35,8 +34,8 @@ export type SessionTokens = {
    * agree. Nobody can derive them without the service's key.
    */
   next(refreshToken: string): Tokens;
-  /** Returns a keyed hash of a client's network and user agent. */
-  client(ip: string, userAgent: string | undefined): Buffer;
+  /** Returns a keyed hash of a client's user agent. */
+  client(userAgent: string | undefined): Buffer;
 };
 
 /** Creates tokens with a key derived from the 32-byte sealing key, so all replicas create the same tokens. */
@@ -54,14 +53,21 @@ export function createSessionTokens(sealingKey: Uint8Array): SessionTokens {
         csrfToken: derived("csrf"),
       };
     },
-    client: (ip, userAgent) => mac("client", networkOf(ip), userAgent ?? ""),
+    client: (userAgent) => mac("client", userAgent ?? ""),
   };
 }
 
 /** Seconds for which a session is valid (specification §5). At exactly this age, it has expired. */
 const SESSION_SECONDS = 15 * 60;
-/** Seconds for which a refresh token is valid: 30 days from the sign-in or refresh that created it. */
+/** Seconds for which a refresh token is valid at most, from the sign-in or refresh that created it. */
 export const REFRESH_SECONDS = 30 * 24 * 60 * 60;
+
+const DAY_SECONDS = 24 * 60 * 60;
+
+/** Returns when the sessions of a sign-in end, however often they are refreshed (ASVS 7.3). */
+export function familyEnd(signedInAt: Date, signInDays: number): Date {
+  return addSeconds(signedInAt, signInDays * DAY_SECONDS);
+}
 
 /** A new session's tokens and expiry, as sent to the browser. */
 export type IssuedSession = Tokens & { expiresAt: Date };
@@ -82,27 +88,33 @@ export function hashToken(token: string): Buffer {
 }
 
 /**
- * Starts a person's session family at sign-in. Sessions from later refreshes belong to it and end with it.
+ * Starts a person's session family at sign-in. Sessions from later refreshes belong to it and end with it, and
+ * `signInDays` after the sign-in at the latest.
  */
 export async function startFamily(
   tx: Transaction,
-  accountId: string,
+  { accountId, signInDays }: { accountId: string; signInDays: number },
   tokens: Tokens,
   now: Date,
 ): Promise<IssuedSession> {
   const familyId = newId();
   await tx("session_families").insert({ family_id: familyId, account_id: accountId, created_at: now });
-  return startSession(tx, { accountId, familyId }, tokens, now);
+  return startSession(tx, { accountId, familyId, endsAt: familyEnd(now, signInDays) }, tokens, now);
 }
 
-/** Creates the next session of a family. */
+/** A session family: its person, its id, and when it ends. */
+export type Family = { accountId: string; familyId: string; endsAt: Date };
+
+/** Creates the next session of a family. Neither the session nor its refresh token outlives the family. */
 export async function startSession(
   tx: Transaction,
-  { accountId, familyId }: { accountId: string; familyId: string },
+  { accountId, familyId, endsAt }: Family,
   tokens: Tokens,
   now: Date,
 ): Promise<IssuedSession> {
-  const expiresAt = addSeconds(now, SESSION_SECONDS);
+  const within = (seconds: number) =>
+    new Date(Math.min(addSeconds(now, seconds).getTime(), endsAt.getTime()));
+  const expiresAt = within(SESSION_SECONDS);
   await tx("sessions").insert({
     session_id: newId(),
     family_id: familyId,
@@ -112,7 +124,7 @@ export async function startSession(
     csrf_hash: hashToken(tokens.csrfToken),
     created_at: now,
     expires_at: expiresAt,
-    refresh_expires_at: addSeconds(now, REFRESH_SECONDS),
+    refresh_expires_at: within(REFRESH_SECONDS),
   });
   return { ...tokens, expiresAt };
 }

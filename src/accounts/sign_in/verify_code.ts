@@ -30,6 +30,8 @@ type VerifyCodeDeps = FailureNotice & {
   rates: ClientRates;
   hashes: CodeHashes;
   tokens: SessionTokens;
+  /** Days after which a person must sign in again. */
+  signInDays: number;
   log: Logger;
 };
 
@@ -38,7 +40,7 @@ type VerifyCodeDeps = FailureNotice & {
  * spends the code, opens the account and creates the session.
  */
 export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
-  const { db, clock, rates, hashes, tokens } = deps;
+  const { db, clock, rates, hashes, tokens, signInDays } = deps;
   return route({
     id: "verify_code",
     method: "POST",
@@ -69,7 +71,8 @@ export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
       const { account, session } = await db.transaction(async (tx) => {
         if (!(await spendCode(tx, right, now))) throw new ApiError("invalid_code");
         const account = await openAccount(tx, email, now);
-        return { account, session: await startFamily(tx, account.account_id, tokens.first(), now) };
+        const holder = { accountId: account.account_id, signInDays };
+        return { account, session: await startFamily(tx, holder, tokens.first(), now) };
       });
       if (right.tried !== "own_tries") await rates.giveBackTry(ip);
       return { body: { ...account, email }, cookies: sessionCookies(session) };
