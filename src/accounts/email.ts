@@ -6,8 +6,11 @@ const MAX_BYTES = 254;
 const MAX_LOCAL_BYTES = 64;
 const MAX_DOMAIN_BYTES = 253;
 
-/** The part before `@`: dot-separated atoms of letters, digits and marks of any script, and `_ ' + -`. */
-const LOCAL = /^[\p{L}\p{N}_'+-][\p{L}\p{N}\p{M}_'+-]*(\.[\p{L}\p{N}_'+-][\p{L}\p{N}\p{M}_'+-]*)*$/u;
+/** Characters other than letters and digits that an atom may have (RFC 5322 §3.2.3). */
+const ATOM_SIGNS = "!#$%&'*+\\-/=?^_`{|}~";
+const ATOM = `[\\p{L}\\p{N}${ATOM_SIGNS}][\\p{L}\\p{N}\\p{M}${ATOM_SIGNS}]*`;
+/** The part before `@`: dot-separated atoms of letters, digits and marks of any script, and the signs. */
+const LOCAL = new RegExp(`^${ATOM}(\\.${ATOM})*$`, "u");
 /** Characters that UTS 46 would drop or that cannot be part of a domain. */
 const NO_DOMAIN = /[\p{C}\p{Z}/\\:?#@[\]%]/u;
 const LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?";

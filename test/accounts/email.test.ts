@@ -7,6 +7,9 @@ describe("canonicalEmail", () => {
   test.each([
     ["Ada@Example.COM", "ada@example.com"],
     ["a.b+c'd_e-f@sub.example.co", "a.b+c'd_e-f@sub.example.co"],
+    ["r&d@example.com", "r&d@example.com"],
+    ["First/Last@example.com", "first/last@example.com"],
+    ["!#$%&'*+-/=?^_`{|}~@example.com", "!#$%&'*+-/=?^_`{|}~@example.com"],
     ["jörg@example.com", "jörg@example.com"],
     ["JO\u0308RG@example.com", "jörg@example.com"],
     ["\u212Aate@example.com", "kate@example.com"],
@@ -36,6 +39,15 @@ describe("canonicalEmail", () => {
     ["a domain in brackets", "ada@[127.0.0.1]"],
     ["a quoted local part", '"a b"@example.com'],
     ["an address with a space", "a b@example.com"],
+    ["an address with a comma", "a,b@example.com"],
+    ["an address with a semicolon", "a;b@example.com"],
+    ["an address with a colon", "a:b@example.com"],
+    ["an address with a backslash", "a\\b@example.com"],
+    ["an address with a bracket", "a[b@example.com"],
+    ["an address with a quotation mark", 'a"b@example.com'],
+    ["an address with a comment", "ada(home)@example.com"],
+    ["two addresses without a space", "ada@example.com,eve@example.com"],
+    ["an address with a combining mark after a sign that it changes", "a=\u0338b@example.com"],
     ["two addresses", "ada@example.com, eve@example.com"],
     ["an address with a display name", "Ada <ada@example.com>"],
     ["an address with a header", "ada@example.com\r\nBcc: eve@example.com"],
@@ -91,6 +103,19 @@ describe("canonicalEmail", () => {
       await api.stop();
     }
   });
+});
+
+test("an email says that a program sent it, so that no program answers it", async () => {
+  const smtp = await startSmtp();
+  try {
+    await mailerTo(smtp).send({ to: "r&d@example.com", subject: "s", text: "t" });
+    const mail = smtp.mails.at(-1);
+    expect(mail?.to).toEqual(["r&d@example.com"]);
+    expect(mail?.raw).toMatch(/^Auto-Submitted: auto-generated\r$/m);
+    expect(mail?.raw).toMatch(/^To: r&d@example\.com\r$/m);
+  } finally {
+    await smtp.stop();
+  }
 });
 
 describe("an email to a non-ASCII address", () => {

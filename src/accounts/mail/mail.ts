@@ -53,7 +53,8 @@ function createSmtpMailer(config: MailConfig & ServerConfig, totalMs: number): M
   return {
     async send({ id, to, subject, text }) {
       const messageId = id === undefined ? {} : { messageId: `<${id}@${domainOf(from)}>` };
-      const mail = { from, to: { name: "", address: to }, subject, text, ...messageId };
+      const headers = { "Auto-Submitted": "auto-generated" };
+      const mail = { from, to: { name: "", address: to }, subject, text, headers, ...messageId };
       const message = new MailComposer({
         ...mail,
         disableFileAccess: true,

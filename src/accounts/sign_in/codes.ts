@@ -10,6 +10,14 @@ export const LINK_SECONDS = 60 * 60;
 /** The form of a sign-in code in a call: six digits, or the 32 hex digits of a link code. */
 export const CODE_FORM = /^([0-9]{6}|[0-9a-f]{32})$/;
 
+/** Separators and invisible characters, which typing, pasting and mail programs add to a code. */
+const BETWEEN = /[\s\p{Z}\p{Pd}\p{Cf}\u2212.]/gu;
+
+/** Returns a code as it was sent: ASCII digits and lower-case letters, without anything between them. */
+export function plainCode(typed: string): string {
+  return typed.normalize("NFKC").replaceAll(BETWEEN, "").toLowerCase();
+}
+
 /** Keyed hashes of addresses, codes and cookies. The database stores only these hashes. */
 export type CodeHashes = {
   address(email: string): Buffer;

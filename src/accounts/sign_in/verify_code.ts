@@ -11,16 +11,23 @@ import { emailAddress } from "../email.ts";
 import { onboardingStep } from "../sessions/session_routes.ts";
 import { type SessionTokens, sessionCookies, startFamily } from "../sessions/sessions.ts";
 import { findLink, type PresentedCode, type RightCode, spendCode, tryDigits } from "./code_tries.ts";
-import { CODE_FORM, type CodeHashes } from "./codes.ts";
+import { CODE_FORM, type CodeHashes, plainCode } from "./codes.ts";
 import { knownCookie } from "./sign_in_mails.ts";
 import { type FailureNotice, mailFailureNotice } from "./sign_in_texts.ts";
+
+/** Length of a typed code with everything that may be between its characters. */
+const MAX_TYPED = 128;
 
 const body = z.object({
   email: emailAddress,
   code: z
     .string()
-    .regex(CODE_FORM, "must be 6 digits, or the 32 characters of a link")
-    .describe("Six digits, or the long code of a sign-in link"),
+    .max(MAX_TYPED)
+    .refine((typed) => CODE_FORM.test(plainCode(typed)), "must be 6 digits, or the 32 characters of a link")
+    .transform(plainCode)
+    .describe(
+      "Six digits, or the long code of a sign-in link; spaces, dashes and dots between them are ignored",
+    ),
 });
 const answer = z.object({ account_id: z.uuid(), email: z.string(), onboarding_step: onboardingStep });
 

@@ -15,6 +15,12 @@ export type Field = {
   attributes?: Record<string, string | number | boolean | undefined>;
 };
 
+/**
+ * Attributes of a field for an email address. The field is a text field, because browsers refuse addresses with
+ * letters outside ASCII before the `@` in a field for email addresses.
+ */
+export const ADDRESS = { inputmode: "email", autocapitalize: "none", maxlength: 254, spellcheck: "false" };
+
 /** Returns a single-line text field. After a refusal, it shows the submitted text and the error. */
 export function textField(visit: Visit, { attributes = {}, ...field }: Field): Html {
   const { id, value, described, isWrong } = stateOf(visit, field);

@@ -2,7 +2,7 @@ import { type Html, html } from "../../html/html.ts";
 import { keptField, sendAgain } from "../core/kept_forms.ts";
 import { page, Redirect, type Visit } from "../core/page.ts";
 import { ENTER_CODE, SIGN_IN, wayBack } from "../core/places.ts";
-import { textField } from "../elements/fields.ts";
+import { ADDRESS, textField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 
 /** The page on which people request a code. Its sign-in cookie separates the codes of different browsers. */
@@ -26,11 +26,8 @@ export const signInPage = page({
         label: visit.texts.signIn.email,
         hint: visit.texts.signIn.emailHint,
         attributes: {
-          type: "email",
           autocomplete: "email",
-          inputmode: "email",
-          maxlength: 254,
-          spellcheck: "false",
+          ...ADDRESS,
         },
       })}${keptField(kept)}`,
       submit: visit.texts.signIn.submit,
@@ -82,7 +79,7 @@ export const enterCodePage = page<Known>({
       errorFields: { invalid_code: "code", rate_limited: "code" },
       faults: ({ signIn, code }) => ({ email: signIn.notAnAddress, code: code.notACode }),
       async submit(visit, fields) {
-        const code = fields.get("code").replaceAll(/[\s-]/g, "").toLowerCase();
+        const code = fields.get("code");
         const { onboarding_step } = await visit.call("verify_code", {
           body: { email: fields.get("email").trim(), code },
         });
@@ -105,7 +102,7 @@ function codeContent(visit: Visit, { email, kept }: Known): Html {
         name: "email",
         label: texts.signIn.email,
         value: email,
-        attributes: { type: "email", autocomplete: "email", maxlength: 254, spellcheck: "false" },
+        attributes: { autocomplete: "email", ...ADDRESS },
       })}
       ${textField(visit, {
         form: "verify_code",
@@ -115,7 +112,7 @@ function codeContent(visit: Visit, { email, kept }: Known): Html {
         attributes: {
           autocomplete: "one-time-code",
           inputmode: "numeric",
-          maxlength: 40,
+          maxlength: 128,
           spellcheck: "false",
           autofocus: email !== "",
           "data-code": true,

@@ -4,7 +4,7 @@ import { memberRoles } from "../../../route.ts";
 import type { Answers } from "../../core/calls.ts";
 import { page, refusal, type Visit } from "../../core/page.ts";
 import { ACCEPT_INVITATION, ACCOUNT, addressFor } from "../../core/places.ts";
-import { type Choice, choiceField, textField } from "../../elements/fields.ts";
+import { ADDRESS, type Choice, choiceField, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { facts, time } from "../../elements/values.ts";
 import type { Texts } from "../../texts/texts.ts";
@@ -29,7 +29,7 @@ export const invitePage = page({
         name: "email",
         label: words.inviteEmail,
         hint: words.inviteLimits,
-        attributes: { type: "email", autocomplete: "off", maxlength: 254, spellcheck: "false" },
+        attributes: { autocomplete: "off", ...ADDRESS },
       })}
       ${choiceField(visit, {
         form: "invite",
