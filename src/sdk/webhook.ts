@@ -28,8 +28,8 @@ const TOLERANCE_SECONDS = 300;
  * Checks a webhook by the receiver rules (specification §6). `X-Service-Signature` must be the lowercase hex
  * HMAC-SHA256 of `timestamp.raw_body` under the secret, compared in constant time. The timestamp must be less
  * than 5 minutes from `now`. No signature covers the header with the delivery's id. So if the body contains
- * `delivery_id`, the header must be equal. After success, store the event once by its `deliveryId`, and respond
- * with 204. Never throws.
+ * `delivery_id`, the header must be equal. After success, store the event once by its `deliveryId`, and
+ * respond with 204. Never throws.
  */
 export function verifyWebhook({
   headers,

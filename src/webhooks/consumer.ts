@@ -95,7 +95,9 @@ function deliveryRow(
   };
 }
 
-/** Returns the body to sign: the event with its secrets, and the delivery's id, which the headers do not sign. */
+/**
+ * Returns the body to sign: the event with its secrets, and the delivery's id, which the headers do not sign.
+ */
 function bodyOf(
   secretBox: SecretBox,
   { eventId, payload }: BusEvent,

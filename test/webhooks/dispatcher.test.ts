@@ -109,6 +109,7 @@ describe("a delivery", () => {
           connection_id: connection.connectionId,
           org_id: connection.accountId,
           agent_id: "agent-1",
+          delivery_id: deliveryId,
         },
       }),
     ]);
@@ -183,8 +184,9 @@ describe("a delivery", () => {
     const fields = { connection_id: connectionId, org_id: accountId, removed_at: now.toISOString() };
     await append(world.home.database, { type: "connection.removed", connectionId, fields });
     await world.harness.run();
+    const [removed] = world.receiver.requests;
     expect(world.receiver.requests.map(({ event, faults }) => [event, faults])).toEqual([
-      [{ event: "connection.removed", ...fields }, []],
+      [{ event: "connection.removed", ...fields, delivery_id: removed?.deliveryId }, []],
     ]);
   });
 

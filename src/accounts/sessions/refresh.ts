@@ -44,9 +44,9 @@ type Settings = Pick<RefreshDeps, "signInDays" | "log"> & { logRepeat: PacedLine
  * The call needs the refresh cookie and the CSRF token of the session to renew, which has usually expired. If
  * the CSRF token does not match, nothing changes, and the refresh token does not count as used.
  *
- * The same token from the same user agent within 10 seconds comes from a second tab, or from a client that lost
- * the answer. It receives exactly the same cookies. Its address may differ, because one device can use several
- * (IPv4 and IPv6, or Wi-Fi and a mobile network).
+ * The same token from the same user agent within 10 seconds comes from a second tab, or from a client that
+ * lost the answer. It receives exactly the same cookies. Its address may differ, because one device can use
+ * several (IPv4 and IPv6, or Wi-Fi and a mobile network).
  *
  * Any other second use means that two parties have the token. Nobody can tell which of them is the thief, so
  * the family ends, and both must sign in again.

@@ -88,8 +88,8 @@ export function hashToken(token: string): Buffer {
 }
 
 /**
- * Starts a person's session family at sign-in. Sessions from later refreshes belong to it and end with it, and
- * `signInDays` after the sign-in at the latest.
+ * Starts a person's session family at sign-in. Sessions from later refreshes belong to it and end with it,
+ * and `signInDays` after the sign-in at the latest.
  */
 export async function startFamily(
   tx: Transaction,

@@ -16,8 +16,8 @@ export type Field = {
 };
 
 /**
- * Attributes of a field for an email address. The field is a text field, because browsers refuse addresses with
- * letters outside ASCII before the `@` in a field for email addresses.
+ * Attributes of a field for an email address. The field is a text field, because browsers refuse addresses
+ * with letters outside ASCII before the `@` in a field for email addresses.
  */
 export const ADDRESS = { inputmode: "email", autocapitalize: "none", maxlength: 254, spellcheck: "false" };
 

@@ -29,8 +29,9 @@ type ConnectionSettings = Pick<
 
 /**
  * Changes the verifier name that operations are bound to, whether AuthZEN requests without a proof are
- * answered, or whose challenges from outside the connection's agents answer. From the answer on, this process refuses proofs that are bound to the former name. Every other
- * process does so when it is notified of the commit. Throws `not_found`.
+ * answered, or whose challenges from outside the connection's agents answer. From the answer on, this process
+ * refuses proofs that are bound to the former name. Every other process does so when it is notified of the
+ * commit. Throws `not_found`.
  */
 export async function changeConnection(
   { db, apiKeys }: { db: Database; apiKeys: Pick<ApiKeyFinder, "forget"> },

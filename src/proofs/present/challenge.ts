@@ -11,9 +11,9 @@ import type { SecretBox } from "../../secret_box.ts";
 
 /**
  * Format of a challenge. It has 32 bytes, and issuing it stores no database row: `version (1) ‖ expiry, u32be
- * Unix seconds (4) ‖ random (7) ‖ service tag (4) ‖ truncated HMAC-SHA256 (16)`. The tag is a MAC of the bytes
- * before it. It shows that this service issued the challenge, whichever connection asked for it. The last MAC
- * covers the first 16 bytes and that connection.
+ * Unix seconds (4) ‖ random (7) ‖ service tag (4) ‖ truncated HMAC-SHA256 (16)`. The tag is a MAC of the
+ * bytes before it. It shows that this service issued the challenge, whichever connection asked for it. The
+ * last MAC covers the first 16 bytes and that connection.
  */
 const VERSION = 1;
 const TAGGED_BYTES = 12;
@@ -144,11 +144,16 @@ export async function checkChallenge(
   now: Date,
 ): Promise<OpenChallenge> {
   const open = await checkIssued(keys, decodeBase64(bundle.challenge), [connectionId], now);
-  if (open === undefined) throw new ApiError("invalid_challenge");
+  if (open === undefined || secondsLeft(open, now) > CHALLENGE_WINDOW_SECONDS + CLOCK_SKEW_SECONDS) {
+    throw new ApiError("invalid_challenge");
+  }
   return open;
 }
 
-/** Returns a challenge if it is valid at `now` and was issued to one of the connections. */
+/**
+ * Returns a challenge if it has not expired at `now` and was issued to one of the connections. The replica
+ * that issued it may have a clock that is up to a day ahead.
+ */
 export async function checkIssued(
   keys: ChallengeKeys,
   bytes: Uint8Array,
@@ -156,7 +161,7 @@ export async function checkIssued(
   now: Date,
 ): Promise<OpenChallenge | undefined> {
   const claims = readChallenge(bytes);
-  if (!claims || secondsLeft(claims, now) < 0 || !couldExist(claims, now)) return undefined;
+  if (!claims || secondsLeft(claims, now) < 0 || !isKnownDay(claims, now)) return undefined;
   const key = await keys.find(claims.day);
   if (!key || !connectionIds.some((id) => isIssuedBy(key, bytes, id))) return undefined;
   return { bytes, expiresAt: claims.expiresAt };
@@ -168,17 +173,18 @@ export async function checkIssued(
  */
 export async function isIssuedHere(keys: ChallengeKeys, bytes: Uint8Array, now: Date): Promise<boolean> {
   const claims = readChallenge(bytes);
-  if (!claims || secondsLeft(claims, now) < -SECONDS_A_DAY || !couldExist(claims, now)) return false;
+  if (!claims || !isKnownDay(claims, now)) return false;
   const key = await keys.find(claims.day);
   return key !== undefined && isTaggedWith(key, bytes);
 }
 
-function secondsLeft({ expiresAt }: ChallengeClaims, now: Date): number {
+function secondsLeft({ expiresAt }: { expiresAt: Date }, now: Date): number {
   return (expiresAt.getTime() - now.getTime()) / 1000;
 }
 
-function couldExist(claims: ChallengeClaims, now: Date): boolean {
-  return secondsLeft(claims, now) <= CHALLENGE_WINDOW_SECONDS + CLOCK_SKEW_SECONDS;
+/** Checks whether a challenge claims a time within a day, so that only keys of these days are looked up. */
+function isKnownDay(claims: ChallengeClaims, now: Date): boolean {
+  return Math.abs(secondsLeft(claims, now)) <= SECONDS_A_DAY;
 }
 
 /**

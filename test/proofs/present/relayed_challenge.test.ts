@@ -32,7 +32,7 @@ async function expectNothingSigned(agent: Application, fields: Record<string, un
 }
 
 describe("a challenge of another connection", () => {
-  test("is not signed if the call does not name that connection", async () => {
+  test("gets no signature if the call does not name that connection", async () => {
     const [bank, agent] = [await application(), await application()];
     for (const fields of [
       {},
@@ -46,14 +46,14 @@ describe("a challenge of another connection", () => {
     }
   });
 
-  test("is signed for the connection that the call names", async () => {
+  test("gets a signature for the connection that the call names", async () => {
     const [bank, agent] = [await application(), await application()];
     const challenge = await challengeOf(bank);
     const { body } = await agent.present({ challenge, verifier_connection_id: bank.platform.connectionId });
     expect((await bank.verify(body.proof_bundle)).body.decision_reason).toBe("principal_not_accepted");
   });
 
-  test("is signed for an operation whose verifier and workspace together name it", async () => {
+  test("gets a signature for an operation whose verifier and workspace together name it", async () => {
     const [bank, agent] = [await application(), await application()];
     expect((await settings(bank, { verifier_id: OUTSIDE })).status).toBe(200);
     const operation = operationAt(bank, agent, { verifier_id: OUTSIDE });
@@ -62,7 +62,7 @@ describe("a challenge of another connection", () => {
     expect(answer.body.decision_reason).toBe("principal_not_accepted");
   });
 
-  test("is not signed for an operation that names another connection, even one of the same name", async () => {
+  test("gets no signature for an operation that names another connection, even one of the same name", async () => {
     const [bank, forger, agent] = [await application(), await application(), await application()];
     await settings(bank, { verifier_id: OUTSIDE });
     await settings(forger, { verifier_id: OUTSIDE });
@@ -78,7 +78,7 @@ describe("a challenge of another connection", () => {
     }
   });
 
-  test("is not signed if the call names a connection and the challenge is of the operation's verifier", async () => {
+  test("gets no signature if the call names a connection and the challenge is of the operation's verifier", async () => {
     const [bank, agent] = [await application(), await application()];
     const operation = operationAt(bank, agent);
     await expectNothingSigned(agent, {
@@ -87,7 +87,7 @@ describe("a challenge of another connection", () => {
     });
   });
 
-  test("is not signed for an outside verifier, even after the challenge expired", async () => {
+  test("gets no signature for an outside verifier, even after the challenge expired", async () => {
     const [bank, agent] = [await application(), await application()];
     expect((await settings(agent, { outside_verifiers: [OUTSIDE] })).status).toBe(200);
     const operation = operationAt(bank, agent, { verifier_id: OUTSIDE });
@@ -106,14 +106,16 @@ describe("a challenge of another connection", () => {
 });
 
 describe("a challenge of an outside verifier", () => {
-  /** Challenges of an application with the protocol's library, and of another installation of this service. */
+  /**
+   * Challenges of an application with the protocol's library, and of another installation of this service.
+   */
   function outsideChallenges(): string[] {
     const now = world.api.clock.now();
     const key = { day: challengeDay(now), secret: randomBytes(32) };
     return [randomBytes(32), issueChallenge(key, randomUUID(), now)].map((bytes) => bytes.toString("base64"));
   }
 
-  test("is signed only for an operation whose verifier the connection lists", async () => {
+  test("gets a signature only for an operation whose verifier the connection lists", async () => {
     const agent = await application();
     const operation = { ...operationOf(agent), verifier_id: OUTSIDE, workspace_id: "their workspace" };
     for (const challenge of outsideChallenges()) {
@@ -136,7 +138,7 @@ describe("a challenge of an outside verifier", () => {
     }
   });
 
-  test("is not signed if another connection lists the verifier, or if it has another length than 32 bytes", async () => {
+  test("gets no signature if another connection lists the verifier, or if it has another length than 32 bytes", async () => {
     const [agent, other] = [await application(), await application()];
     await settings(other, { outside_verifiers: [OUTSIDE] });
     const operation = { ...operationOf(agent), verifier_id: OUTSIDE };
