@@ -4,6 +4,7 @@ import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { HIDDEN_TEXT, isPlainText } from "../input/plain_text.ts";
 import { CONTROLS } from "../input/schemas.ts";
+import { isOneScript, MIXED_SCRIPTS } from "../input/scripts.ts";
 import { keyId } from "../protocol/keys/hybrid.ts";
 import { type Route, route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
@@ -23,6 +24,9 @@ export function displayName(max: number) {
     .regex(new RegExp(`^[^${CONTROLS}\\u2028\\u2029]*$`), "must not contain control characters")
     .refine(isPlainText, HIDDEN_TEXT);
 }
+
+/** The name of an organization. */
+export const organizationName = displayName(200).refine(isOneScript, MIXED_SCRIPTS);
 
 const profileBody = z.object({ first_name: displayName(100), last_name: displayName(100) });
 const profileAnswer = z.object({ onboarding_step: z.literal("account_type") });
@@ -53,7 +57,7 @@ export function profileRoute({ db }: { db: Database }): Route {
 
 const body = z.discriminatedUnion("account_type", [
   z.object({ account_type: z.literal("individual") }),
-  z.object({ account_type: z.literal("organization"), organization_name: displayName(200) }),
+  z.object({ account_type: z.literal("organization"), organization_name: organizationName }),
 ]);
 const answer = z.object({
   onboarding_step: z.literal("complete"),

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { displayName } from "../accounts/onboarding.ts";
+import { organizationName } from "../accounts/onboarding.ts";
 import type { Database } from "../db/database.ts";
 import { isoTime } from "../input/schemas.ts";
 import { memberRoles, type Route, route, type SessionCaller } from "../route.ts";
@@ -70,7 +70,7 @@ function changeRoute(db: Database): Route {
     access: "session",
     idempotent: true,
     body: z
-      .object({ organization_name: displayName(200), four_eyes: z.boolean() })
+      .object({ organization_name: organizationName, four_eyes: z.boolean() })
       .partial()
       .refine((change) => Object.keys(change).length > 0, "must have something to change"),
     activityDetails: changeOf,

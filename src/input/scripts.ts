@@ -1,0 +1,36 @@
+/** Scripts that people write today, by their Unicode names (UAX 31, tables 5 and 7). */
+const SCRIPTS = [
+  ...["Adlam", "Arabic", "Armenian", "Balinese", "Bengali", "Bopomofo", "Canadian_Aboriginal", "Cham"],
+  ...["Cherokee", "Cyrillic", "Devanagari", "Ethiopic", "Georgian", "Greek", "Gujarati", "Gurmukhi", "Han"],
+  ...["Hangul", "Hebrew", "Hiragana", "Javanese", "Kannada", "Katakana", "Khmer", "Lao", "Latin", "Lepcha"],
+  ...["Limbu", "Lisu", "Malayalam", "Meetei_Mayek", "Mongolian", "Myanmar", "New_Tai_Lue", "Nko"],
+  ...["Ol_Chiki", "Oriya", "Osage", "Saurashtra", "Sinhala", "Sundanese", "Syriac", "Tai_Le", "Tai_Tham"],
+  ...["Tai_Viet", "Tamil", "Telugu", "Thaana", "Thai", "Tibetan", "Tifinagh", "Vai", "Yi"],
+];
+
+/** Sets of scripts that one name may have together: those of Japanese, Chinese and Korean. */
+const TOGETHER = [
+  ["Latin", "Han", "Hiragana", "Katakana"],
+  ["Latin", "Han", "Bopomofo"],
+  ["Latin", "Han", "Hangul"],
+];
+
+const ALLOWED = [...TOGETHER, ...SCRIPTS.map((script) => [script])].map(
+  (scripts) =>
+    new RegExp(
+      `^[\\p{Script=Common}\\p{Script=Inherited}${scripts.map((script) => `\\p{scx=${script}}`).join("")}]*$`,
+      "u",
+    ),
+);
+
+/** The message for a name that {@link isOneScript} rejects. */
+export const MIXED_SCRIPTS = "must not mix scripts, because letters of different scripts can look the same";
+
+/**
+ * Returns whether a name has letters of one script only, or of those that Japanese, Chinese and Korean write
+ * together (UTS 39, "highly restrictive"). Digits, punctuation and emoji belong to every script.
+ */
+export function isOneScript(name: string): boolean {
+  const letters = name.normalize("NFKC");
+  return ALLOWED.some((allowed) => allowed.test(letters));
+}

@@ -1,0 +1,49 @@
+import { describe, expect, test } from "vitest";
+import { isOneScript } from "../../src/input/scripts.ts";
+
+describe("the check of a name's scripts", () => {
+  test.each([
+    ["Latin", "Ünïté & Söhne № 7, 50 %"],
+    ["Vietnamese", "Nguyễn Việt"],
+    ["Greek", "Ελληνικό Κατάστημα 24"],
+    ["Cyrillic", "Магазин «Книги»"],
+    ["Armenian", "Խանութ"],
+    ["Georgian", "მაღაზია"],
+    ["Arabic", "متجر الكتب ٢٤"],
+    ["Persian with a non-joiner", "می\u200cخواهم"],
+    ["Hebrew", "חנות ספרים"],
+    ["Hindi", "किताबों की दुकान।"],
+    ["Bengali", "বইয়ের দোকান"],
+    ["Tamil", "புத்தகக் கடை"],
+    ["Thai", "ร้านหนังสือ"],
+    ["Khmer", "ហាងសៀវភៅ"],
+    ["Amharic", "የመጻሕፍት መደብር"],
+    ["Cherokee", "ᏣᎳᎩ"],
+    ["Chinese", "书店 24 小时"],
+    ["Chinese with Bopomofo and Latin", "書店ㄅㄆ Books"],
+    ["Japanese with Latin", "ブックショップ たろう 書店 Books ー"],
+    ["Korean with Han and Latin", "서점 書店 Books"],
+    ["an emoji", "Shop 👩\u200d💻❤\ufe0f"],
+    ["full-width letters", "Ｓｈｏｐ"],
+    ["only digits", "24-7"],
+    ["nothing", ""],
+  ])("accepts %s", (_, name) => {
+    expect(isOneScript(name)).toBe(true);
+    expect(isOneScript(name.normalize("NFD"))).toBe(true);
+  });
+
+  test.each([
+    ["a Cyrillic а", "pay\u0430l"],
+    ["a Greek omicron", "g\u03bfogle"],
+    ["an Armenian oh", "g\u0585ogle"],
+    ["Cherokee capitals", "\u13e2AYPAL"],
+    ["Lisu capitals", "\ua4d0ank"],
+    ["Cyrillic and Greek", "\u0411\u03b1\u043d\u043a"],
+    ["mathematical Latin beside Cyrillic", "\u{1d5c9}\u0430\u{1d5d2}"],
+    ["a Cyrillic combining letter", "pa\u2de0ypal"],
+    ["Hangul and kana", "서점 たろう"],
+    ["Latin and Cyrillic in separate words", "Bank \u0421\u0431\u0435\u0440"],
+  ])("rejects %s", (_, name) => {
+    expect(isOneScript(name)).toBe(false);
+  });
+});
