@@ -13,7 +13,8 @@ const MAX_BODY_DEPTH = 32;
 const BODY_MS = 10_000;
 
 const EMPTY = Buffer.alloc(0);
-const JSON_TYPE = /^application\/json\s*(?:;\s*charset="?utf-8"?\s*)?$/i;
+const JSON_TYPE = /^application\/json\s*(?:;\s*charset="?utf-?8"?\s*)?$/i;
+const BYTE_ORDER_MARK = Buffer.of(0xef, 0xbb, 0xbf);
 
 function hasBody({ headers }: IncomingMessage): boolean {
   const { "content-length": length, "transfer-encoding": transfer } = headers;
@@ -27,14 +28,20 @@ function hasBody({ headers }: IncomingMessage): boolean {
 async function readWhole(request: IncomingMessage): Promise<Buffer> {
   if (!hasBody(request)) return EMPTY;
   const { "content-length": length } = request.headers;
-  if (request.headers["content-encoding"] !== undefined) {
+  if ((request.headers["content-encoding"] ?? "identity").toLowerCase() !== "identity") {
     throw new ApiError("invalid_request", "content-encoding: not supported; send the body uncompressed");
   }
   try {
-    return await getRawBody(request, { limit: MAX_BODY_BYTES, length: length ?? null });
+    return withoutMark(await getRawBody(request, { limit: MAX_BODY_BYTES, length: length ?? null }));
   } catch (error) {
     throw bodyError(error as RawBodyError);
   }
+}
+
+/** Some clients begin a JSON text with a mark, which a parser may ignore (RFC 8259 §8.1). */
+function withoutMark(body: Buffer): Buffer {
+  const { length } = BYTE_ORDER_MARK;
+  return body.subarray(0, length).equals(BYTE_ORDER_MARK) ? body.subarray(length) : body;
 }
 
 function bodyError(error: RawBodyError): ApiError {

@@ -101,6 +101,11 @@ export function body(readBody: ReadBody): Check {
   };
 }
 
+/** Generated clients send `null` where a call needs no body. Such a body counts as absent. */
+function orAbsent(schema: ZodType, body: unknown): unknown {
+  return body === null && schema.safeParse(undefined).success ? undefined : body;
+}
+
 /**
  * Validates parameters, query and body. A path parameter that is not formed like an id throws `not_found`,
  * like any unknown id. A route that takes no body ignores a body, unless the body is declared as JSON and is
@@ -117,7 +122,7 @@ export function inputOf(route: Route): Check {
     if (route.bodyForm === "raw") {
       call.body = bytes;
     } else if (route.body !== undefined) {
-      call.body = validate(route.body, parseBody(bytes), "body");
+      call.body = validate(route.body, orAbsent(route.body, parseBody(bytes)), "body");
     } else if (declaresJson(request)) parseBody(bytes);
   };
 }

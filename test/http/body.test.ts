@@ -119,7 +119,8 @@ describe("a JSON body", () => {
       "body: must not contain U+0000",
     ],
     ["with half a surrogate pair", '{"text":"\\ud800"}', /^body: invalid_utf8/],
-    ["with a byte-order mark", '\ufeff{"text":"a"}', /^body: invalid_json/],
+    ["with two byte-order marks", '\ufeff\ufeff{"text":"a"}', /^body: invalid_json/],
+    ["with a byte-order mark inside", '{\ufeff"text":"a"}', /^body: invalid_json/],
     ["with a number too large", '{"text":"a","n":1e999}', /^body: invalid_number/],
     ["an array", "[]", /^body: Invalid input: expected object/],
     ["null", "null", /^body: Invalid input: expected object/],
@@ -128,6 +129,18 @@ describe("a JSON body", () => {
     ["with a wrong type further in", '{"text":"a","list":[{"n":1},{"n":1.5}]}', /^body\.list\[1\]\.n: /],
   ])("causes an error that names the location: %s", async (_, body, message) => {
     expect(await send("json", body)).toMatchObject(refused(message));
+  });
+
+  test("may begin with a byte-order mark, and may be sent with the coding identity", async () => {
+    const marked = Buffer.concat([Buffer.of(0xef, 0xbb, 0xbf), Buffer.from('{"text":"a"}')]);
+    for (const path of ["json", "raw", "none"]) expect((await send(path, marked)).status).toBe(200);
+    const coded = await send("json", '{"text":"a"}', { ...JSON_TYPE, "content-encoding": "Identity" });
+    expect(coded.status).toBe(200);
+  });
+
+  test("may be null only on routes that do not require a body", async () => {
+    for (const path of ["optional", "none"]) expect((await send(path, "null")).status).toBe(200);
+    expect(await send("json", "null")).toMatchObject(refused(/^body: Invalid input: expected object/));
   });
 
   test("must be UTF-8", async () => {
@@ -200,6 +213,7 @@ describe("a content type", () => {
     "application/json; charset=utf-8",
     "Application/JSON;charset=UTF-8",
     'application/json; charset="utf-8"',
+    "application/json; charset=UTF8",
   ])("causes no refusal if it is %s", async (type) => {
     expect((await send("json", '{"text":"a"}', { "content-type": type })).status).toBe(200);
   });

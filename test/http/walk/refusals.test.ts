@@ -88,6 +88,11 @@ describe("operations that require credentials", () => {
   );
 });
 
+/** Where a body may be absent, `null` counts as absent. */
+function isAbsent({ requestBody }: Operation, body: unknown): boolean {
+  return body === null && requestBody?.required !== true;
+}
+
 describe("operations and invalid bodies", () => {
   test.each(where((operation) => operation.requestBody !== undefined))(
     "%s returns 400 for every invalid body",
@@ -99,7 +104,7 @@ describe("operations and invalid bodies", () => {
       const faulty = [
         ...mutationsOf(schema, draft.body),
         ...STRANGE.map((body) => ({ what: `${JSON.stringify(body).slice(0, 40)}`, body })),
-      ].filter(({ body }) => !contract.fits(schema, body));
+      ].filter(({ body }) => !contract.fits(schema, body) && !isAbsent(operation, body));
       expect(faulty.length).toBeGreaterThan(5);
       const taken: string[] = [];
       for (const { what, body } of faulty) {
