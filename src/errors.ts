@@ -86,6 +86,7 @@ export const errorCodes = {
   rate_limited: [429, "Too many calls; see Retry-After"],
   action_limited: [429, "The action was carried out too often; see Retry-After"],
   internal: [500, "An unexpected fault; nothing was decided"],
+  not_implemented: [501, "The transfer coding of the body is not supported; send it as is or chunked"],
   too_many_revoked: [503, "The identity has more revoked certificates than one list holds: 50,000"],
   vault_unavailable: [503, "The key vault did not sign; nothing was changed"],
   unavailable: [503, "A part of the service is unavailable; nothing was decided"],

@@ -2,15 +2,29 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { ApiError } from "../errors.ts";
 
+const VERSIONS: readonly string[] = ["1.0", "1.1"];
 const HOST = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]+)(?::[0-9]*)?$/;
 const HOST_LENGTH = 4;
 const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/is;
 
 /**
+ * Returns the error of a request that has no handler, or `undefined`. Of the transfer codings, only `chunked` is
+ * supported (RFC 9112 §6.1). Node otherwise calls the handler before it reads the body.
+ */
+export function headViolation(request: IncomingMessage): ApiError | undefined {
+  const { httpVersion, headers } = request;
+  if (!VERSIONS.includes(httpVersion)) return new ApiError("invalid_request", "use HTTP/1.1");
+  const coding = headers["transfer-encoding"];
+  if (coding !== undefined && coding.toLowerCase() !== "chunked") return new ApiError("not_implemented");
+  const fault = requestLineViolation(request);
+  return fault === undefined ? undefined : new ApiError("invalid_request", fault);
+}
+
+/**
  * Returns why a request's host or target is invalid (RFC 9112 §3.2), or `undefined`. Replaces a URL as target
  * by its path and query, because the host in the URL has no effect.
  */
-export function requestLineViolation(request: IncomingMessage): string | undefined {
+function requestLineViolation(request: IncomingMessage): string | undefined {
   const { rawHeaders, httpVersion, headers } = request;
   const names = rawHeaders.filter((text, place) => place % 2 === 0 && text.length === HOST_LENGTH);
   const hosts = names.filter((name) => name.toLowerCase() === "host").length;

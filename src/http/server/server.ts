@@ -15,7 +15,7 @@ import { MAX_BODY_BYTES } from "../../input/validate.ts";
 import { networkOf } from "../../rates/client_rates.ts";
 import { createPeerClient } from "../client_address.ts";
 import { errorReply, securityHeaders, sendEarly, sendReply } from "../replies.ts";
-import { requestIdOf, requestLineViolation } from "../request_head.ts";
+import { headViolation, requestIdOf } from "../request_head.ts";
 import { type ClientSocketBounds, createClientSockets, createPendingResponses } from "./connection_limits.ts";
 import { createUnreadBodies, type UnreadBodies } from "./unread_body.ts";
 
@@ -113,19 +113,19 @@ export async function startServer(
       requestTimeout: limits.requestMs,
       keepAliveTimeout: limits.keepAliveMs,
       connectionsCheckingInterval: limits.checkMs,
-      requireHostHeader: false, // `requestLineViolation` refuses such requests, with an error in the usual form
+      requireHostHeader: false, // `headViolation` refuses such requests, with an error in the usual form
       noDelay: true,
     },
     (request, response) => {
       if (draining) response.shouldKeepAlive = false;
       pending.take(request, response, {
         serve() {
-          const fault = requestLineViolation(request);
-          if (fault === undefined) {
+          const error = headViolation(request);
+          if (error === undefined) {
             listener(request, response);
           } else {
             refuse(request, response, {
-              error: new ApiError("invalid_request", fault),
+              error,
               discard: () => unreadBodies.discard(request, networkAt(request.socket)),
             });
           }

@@ -72,6 +72,13 @@ describe("the server", () => {
       "POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
     ["a header without a name", "GET / HTTP/1.1\r\n: x\r\n\r\n"],
+    [
+      "two codings of which the last is not chunked",
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
+    ],
+    ["HTTP/0.9", "GET /\r\n\r\n"],
+    ["HTTP/0.9 with its version", "GET / HTTP/0.9\r\n\r\n"],
+    ["HTTP/2 without its preface", "GET / HTTP/2.0\r\nHost: x\r\n\r\n"],
     ["a request to a proxy", "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n"],
   ])("answers %s as a malformed call, and closes the connection", async (_, text) => {
     const { port } = await start((_request, response) => response.end("ok"));
@@ -80,6 +87,30 @@ describe("the server", () => {
     expect(JSON.parse(answer.split("\r\n\r\n")[1] ?? "")).toMatchObject({
       error: { code: "invalid_request" },
     });
+  });
+
+  test.each(["gzip", "gzip, chunked", "identity", "x-unknown", ""])(
+    "answers 501 to the transfer coding %j before the call has any effect, and closes the connection",
+    async (coding) => {
+      let called = 0;
+      const { port } = await start((_request, response) => {
+        called += 1;
+        response.end("ok");
+      });
+      const head = `POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: ${coding}\r\n\r\n`;
+      const answer = await talk(port, `${head}0\r\n\r\n`);
+      expect(answer).toMatch(/^HTTP\/1\.1 501 Not Implemented\r\n/);
+      expect(answer).toContain('"code":"not_implemented"');
+      expect(called).toBe(0);
+    },
+  );
+
+  test("closes the connection after a call in HTTP/1.0 with a transfer coding, even if the client keeps it open", async () => {
+    const { port } = await start((_request, response) => response.end("ok"));
+    const head = "POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: Chunked\r\n\r\n";
+    expect(await talk(port, `${head}0\r\n\r\n`)).toMatch(
+      /^HTTP\/1\.1 200 OK\r\n(.+\r\n)*Connection: close\r\n/,
+    );
   });
 
   test("closes the connection without a response when bytes that are not HTTP follow a pending call", async () => {

@@ -11,6 +11,7 @@ import { addRevoked } from "../../support/mass_revocation.ts";
 import { actingFor, addMember } from "../../support/members.ts";
 import { copyRequest, createAgent, registerPlatform } from "../../support/platform_world.ts";
 import { startTcpProxy } from "../../support/surroundings/tcp_proxy.ts";
+import { sendRaw } from "./call.ts";
 import { SCOPE, type Scene, setScene } from "./scene.ts";
 import { startWholeApi } from "./world.ts";
 
@@ -254,6 +255,12 @@ export const scenarios: Record<ErrorCode, Scenario> = {
   },
   namespace_not_bound: (api) =>
     operate(api, "PUT", `/internal/v1/platforms/c1.${UNKNOWN}`, declared("nobody@example.test")),
+  not_implemented: async (api) => {
+    const coded: [string, string] = ["transfer-encoding", "gzip, chunked"];
+    const call = { method: "POST", path: "/v1/service/verify", headers: [coded] };
+    const answer = await sendRaw(api.url, call);
+    return { ...answer, body: JSON.parse(answer.text) };
+  },
   method_not_allowed: (api) => api.client().get("/v1/service/verify"),
   onboarding_step: (_, { person }) =>
     person.client.post("/v1/auth/onboarding/profile", { first_name: "Ada", last_name: "Lovelace" }),
