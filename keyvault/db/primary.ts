@@ -50,8 +50,8 @@ export function watchPrimary(url: string, log: Logger): Primary {
   let former: Connection | undefined;
 
   /**
-   * Returns whether a connection leads to a former primary. A connection that is not open yet does if a primary
-   * was known before.
+   * Returns whether a connection leads to a former primary. A connection that is not open yet does if a
+   * primary was known before.
    */
   function isFormer(connection: Connection, found: string | undefined): boolean {
     return connection.server === undefined ? server !== undefined : connection.server !== found;

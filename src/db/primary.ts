@@ -57,8 +57,8 @@ export function watchPrimary({ url, log }: { url: string; log: Logger }): Primar
   }
 
   /**
-   * Returns whether a connection leads to a former primary. A connection that is not open yet does if a primary
-   * was known before.
+   * Returns whether a connection leads to a former primary. A connection that is not open yet does if a
+   * primary was known before.
    */
   function isFormer(connection: Connection, found: string | undefined): boolean {
     return connection.server === undefined ? server !== undefined : connection.server !== found;

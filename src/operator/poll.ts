@@ -84,7 +84,7 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
     if (!stopped) driftTimer = setTimeout(drift, driftMs());
   }
 
-  /** Enqueues the objects that have drifted or for which `anyway` returns true. Calls the API at least once. */
+  /** Calls the API at least once. Enqueues the objects that have drifted, or for which `anyway` is true. */
   async function look(
     objects: AnyObject[],
     anyway: (object: AnyObject) => boolean,

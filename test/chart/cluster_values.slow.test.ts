@@ -24,7 +24,7 @@ describe.skipIf(program.missing !== undefined)("values of a cluster", () => {
   test.each([
     ["a production release", withBackup],
     ["a trial", VALUES.trial ?? {}],
-  ])("are in all pods of %s", async (_, values) => {
+  ])("the values of the cluster are in all pods of %s", async (_, values) => {
     const global = { imageRegistry: "registry.example.test:5000/mirror", hostAliases: HOSTS, dnsConfig: DNS };
     const pods = podsOf(await rendered(mergeValues(values, { global })));
     expect(pods.length).toBeGreaterThan(12);

@@ -82,7 +82,7 @@ describe.skipIf(programs.some(({ missing }) => missing !== undefined)).each(prog
       expect(isGood).toBe(false);
     });
 
-    test("is refused if the chart's alias is no part of a name", async () => {
+    test("an umbrella chart is refused if the alias is no part of a name", async () => {
       const { isGood, err } = await template(path, { Lending: PRODUCTION }, { chart: misnamed });
       expect(err).toContain("The names of Services would begin with deputize-Lending.");
       expect(isGood).toBe(false);

@@ -67,7 +67,7 @@ const GATEWAY: Values = {
     hostnames: ["deputize.example.test"],
   },
 };
-/** Where a pod runs. */
+/** Values that choose a pod's node. */
 export const PLACE: Values = {
   nodeSelector: { "kubernetes.io/os": "linux" },
   tolerations: [{ key: "dedicated", operator: "Exists" }],

@@ -49,7 +49,7 @@ function call(replica: TestApi, { id, method, path, access }: (typeof changing)[
 }
 
 describe("an account that repeats its calls", () => {
-  test("is refused at a limit by every call that changes something, except decisions", async () => {
+  test("the account is refused at a limit by every call that changes something, except decisions", async () => {
     const unlimited: string[] = [];
     await withReplica(api, { config: USED_UP }, async (replica) => {
       for (const route of changing) {

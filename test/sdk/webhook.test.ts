@@ -38,8 +38,9 @@ test("verifyWebhook rejects a delivery whose header has another id than the sign
     return verifyWebhook({ ...request, headers: signed, rawBody: body });
   };
   expect(given(deliveryId)).toEqual({ ok: true, deliveryId });
-  for (const other of ["7d0e1f3c-0000-5000-8000-000000000002", "", null, 1])
+  for (const other of ["7d0e1f3c-0000-5000-8000-000000000002", "", null, 1]) {
     expect(given(other)).toEqual(bad);
+  }
 });
 
 describe("verifyWebhook's timestamp check", () => {

@@ -88,7 +88,7 @@ describe("operations that require credentials", () => {
   );
 });
 
-/** Where a body may be absent, `null` counts as absent. */
+/** Returns whether `null` counts as an absent body. */
 function isAbsent({ requestBody }: Operation, body: unknown): boolean {
   return body === null && requestBody?.required !== true;
 }
