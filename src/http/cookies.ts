@@ -1,10 +1,14 @@
 import { parseCookie, stringifySetCookie } from "cookie";
+import { ApiError } from "../errors.ts";
 import type { Names } from "../input/names.ts";
 import type { CookieChange, CookieName } from "../route.ts";
 
 /** Reads and writes the service's cookies. */
 export type Cookies = {
-  /** Returns a cookie's value from a `Cookie` header. If a name occurs twice, its first value counts. */
+  /**
+   * Returns a cookie's value from a `Cookie` header. Throws `invalid_request` if the header has the name twice
+   * with different values: another host of the same site may have set one of them, and nobody can tell which.
+   */
   read(header: string | undefined, name: CookieName): string | undefined;
   /** Returns a cookie's name as sent to browsers. */
   nameOf(name: CookieName): string;
@@ -28,7 +32,16 @@ export function createCookies(names: Names, baseUrl: string): Cookies {
   };
   return {
     nameOf: names.cookie,
-    read: (header, name) => (header === undefined ? undefined : parseCookie(header)[names.cookie(name)]),
+    read(header, name) {
+      if (header === undefined) return undefined;
+      const own = names.cookie(name);
+      const pairs = header.split(";").filter((pair) => pair.split("=", 1)[0]?.trim() === own);
+      const values = new Set(pairs.map((pair) => parseCookie(pair)[own]));
+      if (values.size > 1) {
+        throw new ApiError("invalid_request", `cookie: ${own} is sent twice with different values`);
+      }
+      return [...values][0];
+    },
     write: ({ name, value, maxAgeSeconds }) =>
       stringifySetCookie({
         name: names.cookie(name),

@@ -150,6 +150,17 @@ describe("a session", () => {
     },
   );
 
+  test("cannot be used if another session's cookie is sent beside it, in either order", async () => {
+    const planted = api.client();
+    await planted.onboard("planted@example.com");
+    const pair = [client, planted].map((each) => `service_session=${each.cookie("service_session")}`);
+    for (const cookie of [pair.join("; "), pair.reverse().join("; ")]) {
+      const answer = await api.client().get("/v1/service/seen", { headers: { cookie } });
+      expect(answer).toMatchObject(error(400, "invalid_request"));
+    }
+    expect((await client.get("/v1/service/seen")).status).toBe(200);
+  });
+
   test("cannot be used with a forged pair of CSRF cookie and header", async () => {
     const forged = api.client();
     forged.setCookie("service_session", client.cookie("service_session") ?? "");

@@ -45,7 +45,8 @@ describe("cookies", () => {
   test.each([
     ["service_session=a", "a"],
     ["other=x; service_session=a; more=y", "a"],
-    ["service_session=a; service_session=b", "a"],
+    ["service_session=a; service_session=a", "a"],
+    ["service_session=%61;service_session=a", "a"],
     ["xservice_session=a", undefined],
     ["service_session", undefined],
     ["", undefined],
@@ -53,4 +54,15 @@ describe("cookies", () => {
   ])("have the right value when read from a header: %j contains %j", (header, value) => {
     expect(createCookies(names, "https://example.com").read(header, "session")).toBe(value);
   });
+
+  test.each(["service_session=a; service_session=b", "service_session=b; x=y;service_session="])(
+    "cause a refusal if a header has a name twice with different values: %j",
+    (header) => {
+      const { read } = createCookies(names, "https://example.com");
+      expect(() => read(header, "session")).toThrow(
+        expect.objectContaining({ code: "invalid_request", status: 400 }),
+      );
+      expect(read(header, "refresh")).toBeUndefined();
+    },
+  );
 });
