@@ -6,8 +6,9 @@ import type { CookieChange, CookieName } from "../route.ts";
 /** Reads and writes the service's cookies. */
 export type Cookies = {
   /**
-   * Returns a cookie's value from a `Cookie` header. Throws `invalid_request` if the header has the name twice
-   * with different values: another host of the same site may have set one of them, and nobody can tell which.
+   * Returns a cookie's value from a `Cookie` header. Throws `invalid_request` if the header has the name
+   * twice with different values: another host of the same site may have set one of them, and nobody can tell
+   * which.
    */
   read(header: string | undefined, name: CookieName): string | undefined;
   /** Returns a cookie's name as sent to browsers. */

@@ -8,8 +8,8 @@ const HOST_LENGTH = 4;
 const ABSOLUTE = /^https?:\/\/([^/?#]*)(.*)$/is;
 
 /**
- * Returns the error of a request that has no handler, or `undefined`. Of the transfer codings, only `chunked`
- * is supported (RFC 9112 §6.1). Node otherwise calls the handler before it reads the body.
+ * Returns the error of a request that no handler may see, or `undefined`. Of the transfer codings, only
+ * `chunked` is supported (RFC 9112 §6.1). With another one, Node calls the handler before it reads the body.
  */
 export function headViolation(request: IncomingMessage): ApiError | undefined {
   const { httpVersion, headers } = request;

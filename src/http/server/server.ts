@@ -126,7 +126,11 @@ export async function startServer(
           } else {
             refuse(request, response, {
               error,
-              discard: () => unreadBodies.discard(request, networkAt(request.socket)),
+              // The end of a body in an unknown coding cannot be found.
+              discard: () =>
+                error.code === "not_implemented"
+                  ? undefined
+                  : unreadBodies.discard(request, networkAt(request.socket)),
             });
           }
         },

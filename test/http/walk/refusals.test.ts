@@ -88,7 +88,7 @@ describe("operations that require credentials", () => {
   );
 });
 
-/** Returns whether `null` counts as an absent body. */
+/** Returns whether a body counts as absent: `null`, if the operation does not require a body. */
 function isAbsent({ requestBody }: Operation, body: unknown): boolean {
   return body === null && requestBody?.required !== true;
 }
