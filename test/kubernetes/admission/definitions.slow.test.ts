@@ -60,6 +60,11 @@ describe.skipIf(binary.missing !== undefined)("a CustomResourceDefinition", () =
     await setVersions([version]);
   };
 
+  test("causes answers in plain text until it is served", async () => {
+    const answer = await kubernetes.call("GET", "/apis/deputize.io/v1alpha1/unknown");
+    expect(answer).toEqual({ status: 404, body: { message: "404 page not found" } });
+  });
+
   test("survives an unconfirmed deletion of all definitions", async () => {
     const answer = await kubernetes.call("DELETE", FOLDER);
     expect(answer.status).toBe(403);

@@ -27,12 +27,17 @@ export function callsOf({ url, ca, adminToken }: Address): Pick<Kubernetes, "cal
         const sent = { method, dispatcher, headers, ...(body !== undefined && { body: text }) };
         const answer = await request(new URL(path, url), sent);
         const status = answer.statusCode;
-        const object = (await answer.body.json()) as KubernetesObject;
+        const object = objectOf(await answer.body.text());
         if (status !== 429 || object.message !== PUT_OFF) return { status, body: object };
         await sleep(COME_BACK_MS);
       }
     };
   return { call: withToken(adminToken), as: (user) => withToken(adminToken, user), withToken };
+}
+
+/** An API server answers an unknown path in plain text. A definition's paths are unknown until they are served. */
+function objectOf(text: string): KubernetesObject {
+  return text.startsWith("{") ? JSON.parse(text) : { message: text.trim() };
 }
 
 function impersonating({ name, group, uid }: KubernetesUser): Record<string, string> {

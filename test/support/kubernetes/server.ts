@@ -53,34 +53,60 @@ const AUDIT_POLICY = {
   ],
 };
 
+const PROGRAMS = ["etcd", "kube-apiserver"];
+
+/** On a busy machine a start can fail, for example because etcd answers the API server too late. */
+const STARTS = 3;
+
 /** Starts etcd and the API server on free loopback ports. Both stop when this process exits. */
 export async function startKubernetes(binary: string, tokens: KubernetesTokens = {}): Promise<Kubernetes> {
+  for (let start = 1; ; start += 1) {
+    try {
+      return await startOnce(binary, tokens);
+    } catch (error) {
+      if (start === STARTS) throw error;
+      console.error(`Starting Kubernetes again: ${(error as Error).message}`);
+    }
+  }
+}
+
+async function startOnce(binary: string, tokens: KubernetesTokens): Promise<Kubernetes> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-kubernetes-"));
   const children: ChildProcess[] = [];
   const stop = async (): Promise<void> => {
     for (const child of children.reverse()) await end(child);
     await rm(folder, { recursive: true, force: true });
   };
-  const start = async (program: string, flags: string[]): Promise<void> => {
+  const start = async (program: string, flags: string[]): Promise<ChildProcess> => {
     const log = await open(join(folder, `${program}.log`), "w");
-    children.push(
-      spawnTied(binary, [program, ...flags], {
-        cwd: folder,
-        env: { PATH: process.env.PATH, HOME: folder },
-        stdio: ["ignore", log.fd, log.fd],
-      }),
-    );
+    const child = spawnTied(binary, [program, ...flags], {
+      cwd: folder,
+      env: { PATH: process.env.PATH, HOME: folder },
+      stdio: ["ignore", log.fd, log.fd],
+    });
+    children.push(child);
     await log.close();
+    return child;
   };
   try {
     return { ...(await startBoth(folder, start, tokens)), stop };
   } catch (error) {
+    const logs = await lastLines(folder);
     await stop();
-    throw error;
+    throw new Error(`${(error as Error).message}\n${logs}`, { cause: error });
   }
 }
 
-type StartProgram = (program: string, flags: string[]) => Promise<void>;
+/** Returns the end of each program's log. */
+async function lastLines(folder: string): Promise<string> {
+  const ends = PROGRAMS.map(async (program) => {
+    const log = await readFile(join(folder, `${program}.log`), "utf8").catch(() => "no log");
+    return log.trimEnd().split("\n").slice(-3).join("\n");
+  });
+  return (await Promise.all(ends)).join("\n");
+}
+
+type StartProgram = (program: string, flags: string[]) => Promise<ChildProcess>;
 
 async function startBoth(
   folder: string,
@@ -101,7 +127,7 @@ async function startBoth(
   await writeFile(join(folder, "tokens.csv"), Object.entries(users).map(tokenLine).join(""));
   await writeFile(join(folder, "audit.yaml"), JSON.stringify(AUDIT_POLICY));
   await writeServiceAccountKeys(folder);
-  await start("kube-apiserver", [
+  const server = await start("kube-apiserver", [
     `--etcd-servers=${etcd}`,
     "--bind-address=127.0.0.1",
     `--secure-port=${port}`,
@@ -119,7 +145,7 @@ async function startBoth(
     "--disable-admission-plugins=ServiceAccount",
   ]);
   const url = `https://127.0.0.1:${port}`;
-  const ca = await whenReady(url, join(folder, "certificates", "apiserver.crt"), adminToken);
+  const ca = await whenReady(url, join(folder, "certificates", "apiserver.crt"), adminToken, server);
   return {
     url,
     ca,
@@ -142,10 +168,16 @@ async function writeServiceAccountKeys(folder: string): Promise<void> {
   await writeFile(join(folder, "accounts.pub"), publicKey.export({ type: "spki", format: "pem" }));
 }
 
-async function whenReady(url: string, certificate: string, token: string): Promise<string> {
+async function whenReady(
+  url: string,
+  certificate: string,
+  token: string,
+  server: ChildProcess,
+): Promise<string> {
   for (let tries = 0; tries < 600; tries += 1) {
     const ca = await readFile(certificate, "utf8").catch(() => undefined);
     if (ca !== undefined && (await isReady(url, ca, token))) return ca;
+    if (hasEnded(server)) throw new Error("the Kubernetes API server ended while it started");
     await sleep(100);
   }
   throw new Error("the Kubernetes API server did not become ready within a minute");
@@ -168,10 +200,14 @@ async function isReady(url: string, ca: string, token: string): Promise<boolean>
 }
 
 async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
+  if (hasEnded(child)) return;
   const exit = once(child, "exit");
   child.kill("SIGTERM");
   const timer = setTimeout(() => child.kill("SIGKILL"), 10_000);
   await exit;
   clearTimeout(timer);
+}
+
+function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
+  return exitCode !== null || signalCode !== null;
 }
