@@ -35,7 +35,7 @@ export function callsOf({ url, ca, adminToken }: Address): Pick<Kubernetes, "cal
   return { call: withToken(adminToken), as: (user) => withToken(adminToken, user), withToken };
 }
 
-/** An API server answers an unknown path in plain text. A definition's paths are unknown until they are served. */
+/** An API server answers unknown paths in plain text, and those of a new definition before it serves them. */
 function objectOf(text: string): KubernetesObject {
   return text.startsWith("{") ? JSON.parse(text) : { message: text.trim() };
 }
