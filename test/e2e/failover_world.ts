@@ -7,10 +7,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { freePort } from "../../src/dev/process/ports.ts";
 import { environmentOf, PROGRAM, startDev, untilLeft, untilUp } from "../support/dev_stack.ts";
-import { until } from "../support/process.ts";
 import { type Failover, startPostgresPair } from "../support/surroundings/postgres_pair.ts";
 import { startTcpProxy, type TcpProxy } from "../support/surroundings/tcp_proxy.ts";
-import { createProcess, type Environment, type Process, type Program } from "./processes.ts";
+import { createProcess, type Environment, type Process, type Program, untilReady } from "./processes.ts";
 
 /** Two APIs, a worker and a vault as separate processes, whose databases are behind one switching proxy. */
 export type FailoverWorld = {
@@ -24,6 +23,8 @@ export type FailoverWorld = {
   /** Fails over. Resolves to the time at which the new primary accepted a change through the proxy. */
   failOver(how: Failover): Promise<number>;
   renew(): Promise<void>;
+  /** Starts servers of the database again that a full disk has ended, until the database accepts changes. */
+  revive(): Promise<void>;
   superuserUrl(database: string): string;
   /** Returns the exit status of a command of the vault. */
   keyvault(...args: string[]): Promise<number | null>;
@@ -31,10 +32,14 @@ export type FailoverWorld = {
 };
 
 export type ProcessName = "keyvault" | "api" | "second" | "worker";
-type Programs = Record<ProcessName, Program>;
+type Programs = Record<ProcessName | "operator", Program>;
 
-/** A world whose processes do not run yet. Changes to `programs` and their settings count at the start. */
+/**
+ * A world whose processes do not run yet. Changes to `programs` and their settings count at the start, which
+ * starts all of them except the operator.
+ */
 export type PreparedWorld = {
+  folder: string;
   programs: Programs;
   /** A superuser's URL of the proxy in front of the databases. */
   databases: string;
@@ -43,6 +48,7 @@ export type PreparedWorld = {
 };
 
 const STARTED_MS = 120_000;
+const REVIVE_MS = 500;
 const CREDITS = "1000000000000";
 
 export async function openFailoverWorld(): Promise<FailoverWorld> {
@@ -50,11 +56,16 @@ export async function openFailoverWorld(): Promise<FailoverWorld> {
   return start();
 }
 
-/** Lets `deputize dev` create the data and the settings, and gives the database a standby. */
-export async function prepareFailoverWorld(): Promise<PreparedWorld> {
+/**
+ * Lets `deputize dev` create the data and the settings, and gives the database a standby. `move` may move the
+ * folder of Postgres before that, and returns the new folder.
+ */
+export async function prepareFailoverWorld(
+  move: (folder: string) => Promise<string> = async (folder) => folder,
+): Promise<PreparedWorld> {
   const folder = await mkdtemp(join(tmpdir(), "deputize-failover-"));
   const programs = await programsOf(folder);
-  const pair = await startPostgresPair(join(folder, "postgres", "data"));
+  const pair = await startPostgresPair(join(await move(join(folder, "postgres")), "data"));
   const proxy = await startTcpProxy(pair.superuserUrl("postgres"));
   const { href: databases, port } = new URL(proxy.url);
   for (const name of ["database.url", "keyvault.url"]) await movePort(join(folder, "secrets", name), port);
@@ -76,8 +87,7 @@ export async function prepareFailoverWorld(): Promise<PreparedWorld> {
     };
     all = Object.values(processes);
     for (const one of all) await one.start();
-    const isReady = async () => Object.values(await readiness()).every((status) => status === 200);
-    await until("every process is ready", isReady, STARTED_MS);
+    for (const one of all) await untilReady(one, STARTED_MS);
     return {
       folder,
       bases: [String(programs.api.env.BASE_URL), `http://127.0.0.1:${programs.second.env.PORT}`],
@@ -89,6 +99,16 @@ export async function prepareFailoverWorld(): Promise<PreparedWorld> {
         return untilWritable(databases);
       },
       renew: pair.renew,
+      async revive() {
+        let isWritable = false;
+        const writable = untilWritable(databases).then(() => {
+          isWritable = true;
+        });
+        while (!isWritable) {
+          await pair.revive();
+          await Promise.race([writable, sleep(REVIVE_MS)]);
+        }
+      },
       superuserUrl: pair.superuserUrl,
       async keyvault(...args) {
         const { KEYVAULT_DATABASE_URL_FILE: _, ...rest } = programs.keyvault.env;
@@ -103,13 +123,13 @@ export async function prepareFailoverWorld(): Promise<PreparedWorld> {
       stop,
     };
   }
-  return { programs, databases, start, stop };
+  return { folder, programs, databases, start, stop };
 }
 
 const VAULT_PROGRAM = PROGRAM.replace(/src.main\.ts$/, "keyvault/main.ts");
 
 async function programsOf(folder: string): Promise<Programs> {
-  const { api, worker, keyvault } = await settingsOf(folder);
+  const { api, worker, keyvault, operator } = await settingsOf(folder);
   const first = { ...api, ALPHA_CREDITS_MICRO_USD: CREDITS };
   const ports = {
     PORT: String(await freePort()),
@@ -121,10 +141,11 @@ async function programsOf(folder: string): Promise<Programs> {
     api: { name: "api", args: [PROGRAM, "api"], env: first },
     second: { name: "second", args: [PROGRAM, "api"], env: { ...first, ...ports } },
     worker: { name: "worker", args: [PROGRAM, "worker"], env: worker },
+    operator: { name: "operator", args: [PROGRAM, "operator"], env: operator },
   };
 }
 
-type Environments = Record<"api" | "worker" | "keyvault", Environment>;
+type Environments = Record<"api" | "worker" | "keyvault" | "operator", Environment>;
 
 async function settingsOf(folder: string): Promise<Environments> {
   const run = startDev(folder);
@@ -135,6 +156,7 @@ async function settingsOf(folder: string): Promise<Environments> {
       api: await environmentOf(stack, "api"),
       worker: await environmentOf(stack, "worker"),
       keyvault: await environmentOf(stack, "keyvault"),
+      operator: await environmentOf(stack, "operator"),
     };
   } finally {
     run.child.kill("SIGINT");

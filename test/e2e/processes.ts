@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { open } from "node:fs/promises";
+import { open, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { killHard } from "../support/process.ts";
+import { killHard, until } from "../support/process.ts";
 
 export type Environment = Record<string, string>;
 
@@ -18,9 +18,23 @@ export type Process = {
   start(more?: Environment): Promise<void>;
   signal(name: NodeJS.Signals): void;
   kill(): Promise<void>;
+  /** Returns the end of the log. */
+  log(): Promise<string>;
 };
 
+const LOG_LENGTH = 2_000;
+
+/** Waits until a process is ready. Throws an error with the end of its log if that takes too long. */
+export async function untilReady(one: Process, ms: number): Promise<void> {
+  try {
+    await until(`${one.name} is ready`, async () => (await one.readiness()) === 200, ms);
+  } catch (error) {
+    throw new Error(`${one.name} is not ready:\n${await one.log()}`, { cause: error });
+  }
+}
+
 export function createProcess(folder: string, { name, args, env }: Program): Process {
+  const logFile = join(folder, `${name}.log`);
   const health = `http://127.0.0.1:${env.HEALTH_PORT ?? env.KEYVAULT_HEALTH_PORT}/readyz`;
   let child: ChildProcess | undefined;
   const isRunning = () => child !== undefined && child.exitCode === null && child.signalCode === null;
@@ -33,7 +47,7 @@ export function createProcess(folder: string, { name, args, env }: Program): Pro
         () => 0,
       ),
     async start(more = {}) {
-      const log = await open(join(folder, `${name}.log`), "a");
+      const log = await open(logFile, "a");
       child = spawn(process.execPath, args, { env: { ...env, ...more }, stdio: ["ignore", log.fd, log.fd] });
       await log.close();
     },
@@ -41,5 +55,6 @@ export function createProcess(folder: string, { name, args, env }: Program): Pro
     async kill() {
       if (child !== undefined) await killHard(child);
     },
+    log: async () => (await readFile(logFile, "utf8")).slice(-LOG_LENGTH),
   };
 }

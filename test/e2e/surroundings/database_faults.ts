@@ -1,5 +1,6 @@
 import { HOSTILE_SETTINGS } from "../../support/surroundings/hostile_postgres.ts";
 import { FAILOVERS } from "../../support/surroundings/postgres_pair.ts";
+import { mayMount } from "../../support/surroundings/small_disk.ts";
 import { type Fault, moment } from "./fault.ts";
 import type { World } from "./world.ts";
 
@@ -22,8 +23,23 @@ function reconnect({ proxy, behindPooler }: World): void {
   }
 }
 
+const disk: Fault[] = mayMount
+  ? [
+      {
+        name: "disk of the database full",
+        async inflict({ disk, revive }, chance) {
+          disk?.fill();
+          await moment(chance);
+          disk?.free();
+          await revive();
+        },
+      },
+    ]
+  : [];
+
 export const databaseFaults: readonly Fault[] = [
   ...failovers,
+  ...disk,
   {
     name: "database with hostile defaults",
     async inflict(world, chance) {

@@ -4,19 +4,21 @@ import { chances, printedSeed } from "../../events/support/load.ts";
 import { until } from "../../support/process.ts";
 import { type Load, startLoad } from "../load.ts";
 import { differences } from "../load_differences.ts";
+import { startDeclaring } from "./declaring.ts";
 import type { Fault } from "./fault.ts";
 import { FAULTS } from "./faults.ts";
 import { openWorld, type World } from "./world.ts";
 
 /**
  * Breaks the surroundings of a whole stack under load, one fault at a time. First each fault once, in random
- * order, then random faults until `SOAK_SECONDS` have passed. `SEED` repeats the order. `SOAK_FAULTS` is
- * a part of the names of the faults to inflict.
+ * order, then random faults until `SOAK_SECONDS` have passed. `SEED` repeats the order. `SOAK_FAULTS` has
+ * parts of the names of the faults to inflict, separated by commas.
  */
 const SECONDS = Number(process.env.SOAK_SECONDS ?? 1_800);
-const CHOSEN = FAULTS.filter(({ name }) => name.includes(process.env.SOAK_FAULTS ?? ""));
+const PARTS = (process.env.SOAK_FAULTS ?? "").split(",");
+const CHOSEN = FAULTS.filter(({ name }) => PARTS.some((part) => name.includes(part)));
 const LONGEST_PAUSE_MS = 2_000;
-/** Good calls of each kind after which the service works again. */
+/** Good calls after which the service works again. */
 const WORKING = 5;
 const WORKS_MS = 60_000;
 const SETTLED_MS = 180_000;
@@ -44,6 +46,7 @@ test(
   async () => {
     const chance = chances(printedSeed());
     const load = await startLoad(world.bases, { answer: world.receivers.answer, hook: world.hook });
+    const declaring = startDeclaring(world);
     const began = performance.now();
     const inflicted = new Map<string, number>();
     const first = CHOSEN.map((fault) => ({ fault, place: chance() })).sort((a, b) => a.place - b.place);
@@ -59,6 +62,7 @@ test(
       inflicted.set(fault.name, (inflicted.get(fault.name) ?? 0) + 1);
       await sleep(chance() * LONGEST_PAUSE_MS);
     }
+    await declaring.stop();
     await load.stop({ hurry, ms: SETTLED_MS });
     const { known } = load;
     console.log(Object.fromEntries(inflicted));
@@ -71,10 +75,15 @@ test(
       revocations: known.revoked.size,
       deliveries: known.received.length,
       refusals: known.refusals,
+      declared: declaring.names.length,
     });
-    const found = await differences(world.superuserUrl("deputize"), known);
+    const found = {
+      ...(await differences(world.superuserUrl("deputize"), known)),
+      ...(await declaring.differences()),
+    };
     expect(Object.entries(found).filter(([, different]) => different.length > 0)).toEqual([]);
     expect([...known.refusals.keys()].filter((reason) => reason !== "delegation_revoked")).toEqual([]);
+    expect(world.hsm.tries()).toMatch(/^r+$/);
     expect(await world.keyvault("audit", "verify")).toBe(0);
     expect(await world.reconcile()).toBe(0);
   },

@@ -36,7 +36,7 @@ export type CountingHsm = {
 };
 
 /** Puts the HSM in front of an initialized home's SoftHSM token, and changes the home's settings. */
-export function insertCountingHsm(home: VaultHome): CountingHsm {
+export function insertCountingHsm(home: Pick<VaultHome, "dir" | "environment" | "config">): CountingHsm {
   const module = join(runPart("runFolder"), `hsm-${process.pid}.so`);
   execFileSync(COMPILER ?? "", ["-O1", "-shared", "-fPIC", "-o", module, SOURCE, "-ldl"]);
   const folder = join(home.dir, "hsm");

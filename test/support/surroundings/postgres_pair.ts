@@ -22,10 +22,16 @@ export type PostgresPair = {
   failOver(how: Failover): Promise<number>;
   /** Ends the old primary, and gives the new one a standby. */
   renew(): Promise<void>;
+  /** Starts servers again, on their ports, that ended because of their disk. */
+  revive(): Promise<void>;
   stop(): Promise<void>;
 };
 
-type Server = RunningPostgres & { dataDir: string };
+type Server = RunningPostgres & {
+  dataDir: string;
+  /** Starts the server again if it has ended. */
+  revived(): Promise<Server>;
+};
 
 const run = promisify(execFile);
 
@@ -70,15 +76,32 @@ export async function startPostgresPair(dataDir: string): Promise<PostgresPair> 
       copies += 1;
       standby = await addStandby(primary, `${dataDir}-${copies}`);
     },
+    async revive() {
+      primary = await primary.revived();
+      standby = await standby.revived();
+    },
     async stop() {
       for (const server of new Set([old, standby, primary])) if (server !== undefined) await end(server);
     },
   };
 }
 
-async function start(dataDir: string, settings: Record<string, string> = {}): Promise<Server> {
-  const server = await startPostgres({ dataDir, settings: { wal_keep_size: "512MB", ...settings } });
-  return { ...server, dataDir };
+async function start(dataDir: string, settings: Record<string, string> = {}, port?: number): Promise<Server> {
+  const server = await startPostgres({
+    dataDir,
+    settings: { wal_keep_size: "512MB", ...settings },
+    ...(port !== undefined && { port }),
+  });
+  let isRunning = true;
+  void server.exited.then(() => {
+    isRunning = false;
+  });
+  const itself: Server = {
+    ...server,
+    dataDir,
+    revived: async () => (isRunning ? itself : start(dataDir, settings, server.port)),
+  };
+  return itself;
 }
 
 /** Copies a running primary, starts the copy as its standby, and makes commits wait for it. */
