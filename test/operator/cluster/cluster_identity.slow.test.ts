@@ -71,7 +71,7 @@ describe.skipIf(missing !== undefined)(
           const { status } = await world.reaches("Delegation", "bot", "ExternalMissing");
           return status.conditions?.some(({ message }) => message.includes("nothing was revoked")) === true;
         });
-        expect(await certificate()).toBe("active");
+        expect(await certificate()).toBe("approved");
         await other.stop();
 
         await real.kubernetes.call("DELETE", map);
