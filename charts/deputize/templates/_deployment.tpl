@@ -1,5 +1,5 @@
 {{/* A Deployment of a role. Argument: dict "root" $ "component" "api" "values" .Values.api "ports" "…" "volumes" "…"
-     "mounts" "…" "annotations" "…" "isScaled" bool "token" bool; texts are YAML. */}}
+     "mounts" "…" "annotations" "…" "isScaled" bool "keptReplicas" "4" "token" bool; texts are YAML. */}}
 {{- define "deputize.deployment" -}}
 {{- $root := .root -}}
 {{- $files := include (printf "deputize.files.%s" .component) $root -}}
@@ -15,9 +15,15 @@ metadata:
   namespace: {{ $root.Release.Namespace }}
   labels:
     {{- include "deputize.labels" . | nindent 4 }}
+  {{- if .keptReplicas }}
+  annotations:
+    deputize.io/kept-replicas: "true"
+  {{- end }}
 spec:
   {{- if not .isScaled }}
   replicas: {{ .values.replicas }}
+  {{- else if .keptReplicas }}
+  replicas: {{ .keptReplicas }}
   {{- end }}
   revisionHistoryLimit: 3
   strategy:

@@ -37,6 +37,18 @@
 {{- if and (has $.Release.Namespace .watchNamespaces) (not $.Values.trial.enabled) -}}
 {{- fail (printf "operator.watchNamespaces has %s, where the release is: the operator could read every Secret of the release there. Give applications namespaces of their own." $.Release.Namespace) -}}
 {{- end -}}
+{{- /* Without a cluster, such as in helm template, no namespace is found. */ -}}
+{{- if lookup "v1" "Namespace" "" "default" -}}
+{{- range .watchNamespaces -}}
+{{- $namespace := lookup "v1" "Namespace" "" . -}}
+{{- if not $namespace -}}
+{{- fail (printf "operator.watchNamespaces has %s, and the cluster has no such namespace. Create it first, or leave it out." .) -}}
+{{- end -}}
+{{- if $namespace.metadata.deletionTimestamp -}}
+{{- fail (printf "operator.watchNamespaces has %s, and this namespace is being deleted. Wait until it is gone and create it again, or leave it out." .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $id := include "deputize.clusterId" $ -}}
 {{- if not $id -}}
 {{- fail "operator.clusterId is empty. Give this cluster a name that is never changed, such as prod-eu; under another one every object is registered again." -}}
@@ -64,6 +76,7 @@
 {{- fail "trial.enabled=true and an ingress or gateway are both given. A trial runs in development mode, which must not be reached from outside: use kubectl port-forward." -}}
 {{- end -}}
 {{- $name := include "deputize.fullname" . -}}
+{{- include "deputize.validateStorage" (dict "root" . "name" (printf "%s-postgres" $name) "path" "trial.postgres.storage" "storage" .Values.trial.postgres.storage) -}}
 {{- $claim := printf "data-%s-postgres-0" $name -}}
 {{- if lookup "v1" "PersistentVolumeClaim" .Release.Namespace $claim -}}
 {{- range $secret := list (printf "%s-trial-postgres" $name) (printf "%s-trial-sealing-key" $name) -}}

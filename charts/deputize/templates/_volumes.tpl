@@ -28,3 +28,17 @@
 {{- $containers = append $containers . -}}
 {{- end -}}
 {{- end -}}
+
+{{/* Refuses another size or class for the volume of a StatefulSet. Kubernetes would refuse it after Helm has changed other
+     objects. Argument: dict "root" $ "name" the StatefulSet's "path" "keyvault.storage" "storage" .Values.keyvault.storage. */}}
+{{- define "deputize.validateStorage" -}}
+{{- $found := lookup "apps/v1" "StatefulSet" .root.Release.Namespace .name -}}
+{{- if $found -}}
+{{- $claim := (first $found.spec.volumeClaimTemplates).spec -}}
+{{- $size := $claim.resources.requests.storage -}}
+{{- $class := $claim.storageClassName | default "" -}}
+{{- if or (ne $size .storage.size) (ne $class .storage.storageClassName) -}}
+{{- fail (printf "%s has the size %s and the storage class %q, but the StatefulSet %s has %s and %q, which Kubernetes never changes. docs/keyvault_runbook.md, Grow a volume, describes how to replace it." .path .storage.size .storage.storageClassName .name $size $class) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,8 +1,3 @@
-{{/* Not empty if an autoscaler sets the number of API pods. Trials have none: few nodes, and often no metrics. */}}
-{{- define "deputize.apiScales" -}}
-{{- if and .Values.api.autoscaling.enabled (not .Values.trial.enabled) -}}true{{- end -}}
-{{- end -}}
-
 {{/* The API's CLUSTERS_FILE: this cluster, if an operator runs in it, and those of the values. */}}
 {{- define "deputize.clustersFile" -}}
 {{- $clusters := .Values.api.clusters -}}

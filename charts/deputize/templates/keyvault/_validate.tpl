@@ -38,6 +38,7 @@
 {{- fail "network.peers.apiServer.to is empty. The Job that makes the vault's certificates calls the API server: kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes shows where it is. Or set keyvault.tls.mode to certManager or existingSecret." -}}
 {{- end -}}
 {{- end -}}
+{{- include "deputize.validateStorage" (dict "root" . "name" (include "deputize.keyvaultName" .) "path" "keyvault.storage" "storage" $values.storage) -}}
 {{- include "deputize.validateKeyvaultPin" . -}}
 {{- end -}}
 

@@ -6,6 +6,7 @@ import {
   constrained,
   letters,
   path,
+  platform,
   refuses,
   type SchemaCase,
 } from "./manifests.ts";
@@ -15,7 +16,25 @@ const polygon = (corners: number): Changes => ({
   type: "geo_polygon",
   points: Array.from({ length: corners }, (_, index) => [index / 10, index / 10]),
 });
+
+/** Returns a Platform with this number of scopes, each of this length, for principals with 64 scopes each. */
+const accepting = (count: number, length: number): ReturnType<typeof platform> => {
+  const scopes = Array.from(
+    { length: count },
+    (_, index) => `data:${letters(length - 9)}${1_000 + (index % 64)}`,
+  );
+  const acceptedPrincipals = Array.from({ length: Math.ceil(count / 64) }, (_, index) => ({
+    humanID: index.toString(16).padStart(32, "0"),
+    scopes: scopes.slice(index * 64, (index + 1) * 64),
+  }));
+  return platform({ acceptedPrincipals });
+};
+
 export const bounds: SchemaCase[] = [
+  accepts("8,192 scopes of principals with 131,072 characters in total", accepting(8_192, 16)),
+  refuses("8,193 scopes of principals", accepting(8_193, 15)),
+  refuses("scopes of principals with 131,076 characters in total", accepting(3_972, 33)),
+  accepts("scopes of principals with 131,043 characters in total", accepting(3_971, 33)),
   accepts(
     "polygons with 1,024 corners in total",
     constrained(...Array.from({ length: 4 }, () => polygon(256))),
