@@ -5,12 +5,14 @@ import { SCHEMA_NAMES } from "./schema_names.ts";
 export type Body = { content?: Record<string, { schema: Json; example?: unknown }> };
 export type Response = Body & {
   description: string;
-  headers: Record<string, Json>;
+  headers?: Record<string, Json>;
+  links?: Record<string, Json>;
   "x-error-codes"?: string[];
 };
 /** One operation of the document. */
 export type Operation = {
   operationId: string;
+  description?: string;
   parameters: Json[];
   requestBody?: Body;
   responses: Record<string, Response>;
@@ -29,6 +31,7 @@ export function shareComponents(operations: readonly Operation[], given: Record<
     schemas: nameAll(operations, given),
     headers: shared("headers", operations.flatMap(headersOf)),
     parameters: shared("parameters", operations.flatMap(parametersOf)),
+    links: shared("links", operations.flatMap(linkParts)),
     responses: shared("responses", operations.flatMap(responsesOf)),
   };
 }
@@ -63,12 +66,24 @@ function schemasOf({ operationId, requestBody, responses }: Operation) {
 }
 
 function headersOf({ responses }: Operation): Part[] {
-  return Object.values(responses).flatMap(({ headers }) =>
+  return Object.values(responses).flatMap(({ headers = {} }) =>
     Object.entries(headers).map(([name, value]) => ({
       name: name.replaceAll("-", ""),
       value,
       put: (reference) => {
         headers[name] = reference;
+      },
+    })),
+  );
+}
+
+function linkParts({ responses }: Operation): Part[] {
+  return Object.values(responses).flatMap(({ links = {} }) =>
+    Object.entries(links).map(([name, value]) => ({
+      name: pascalCase(name),
+      value,
+      put: (reference) => {
+        links[name] = reference;
       },
     })),
   );

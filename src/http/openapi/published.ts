@@ -1,5 +1,8 @@
+import { STATUS_CODES } from "node:http";
 import { errorCodes } from "../../errors.ts";
 import { type Operation, type Response, shareComponents } from "./components.ts";
+import { linksOf } from "./links.ts";
+import { openSchema, withoutUnions } from "./open_responses.ts";
 import { ERROR, errorSchema } from "./responses.ts";
 import { ANY_CALL } from "./route_errors.ts";
 import type { Json } from "./schema.ts";
@@ -13,13 +16,33 @@ const EVERYWHERE = "X-Request-Id";
  */
 export function publishedDocument(document: Json): Json {
   const paths = structuredClone(document.paths) as Record<string, Record<string, Operation>>;
-  const operations = Object.values(paths).flatMap((methods) => Object.values(methods));
-  for (const operation of operations) {
-    operation.parameters = operation.parameters.filter(({ name }) => name !== EVERYWHERE);
+  const placed = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.values(methods).map((operation) => ({ path, operation })),
+  );
+  const links = placed.map((each) => linksOf(each, placed));
+  for (const [place, { operation }] of placed.entries()) {
+    operation.parameters = operation.parameters
+      .filter(({ name }) => name !== EVERYWHERE)
+      .map(({ required, ...parameter }) => (required === true ? { required, ...parameter } : parameter));
     operation.responses = published(operation.responses);
+    describeSuccess(operation, links[place] ?? {});
+    for (const media of Object.values(operation.requestBody?.content ?? {})) {
+      media.schema = withoutUnions(media.schema);
+    }
   }
   const { headers: _, ...given } = document.components as Json;
+  const operations = placed.map(({ operation }) => operation);
   return { ...document, paths, components: { ...given, ...shareComponents(operations, { [ERROR]: error }) } };
+}
+
+/** Describes an operation by what it returns, and adds the links to its successful response. */
+function describeSuccess(operation: Operation, links: Record<string, Json>): void {
+  const [success] = Object.entries(operation.responses).find(([status]) => status < "300") ?? [];
+  const response = operation.responses[success ?? ""];
+  if (response === undefined) return;
+  operation.description = `Returns: ${response.description}.`;
+  response.description = "Success";
+  if (Object.keys(links).length > 0) response.links = links;
 }
 
 const [status, message] = errorCodes.not_found;
@@ -27,13 +50,16 @@ const { title: _, ...anyError } = errorSchema();
 
 /** The one schema of all errors. Responses list their codes in `x-error-codes`. */
 const error: Json = {
-  ...anyError,
+  ...openSchema(anyError),
   examples: [{ error: { code: "not_found", message, status } }],
 };
 
 function published(responses: Operation["responses"]): Operation["responses"] {
   const own = Object.entries(responses).filter(([, response]) => !isOfAnyCall(response));
-  return { ...Object.fromEntries(own.map(([status, each]) => [status, compact(each)])), default: anyCall() };
+  return {
+    ...Object.fromEntries(own.map(([status, each]) => [status, compact(each, status)])),
+    default: anyCall(),
+  };
 }
 
 function isOfAnyCall({ content, "x-error-codes": codes = [] }: Response): boolean {
@@ -42,23 +68,20 @@ function isOfAnyCall({ content, "x-error-codes": codes = [] }: Response): boolea
   return codes.length > 0 && isError && codes.every((code) => any.includes(code));
 }
 
-function compact(response: Response): Response {
-  const {
-    headers: { [EVERYWHERE]: _, ...headers },
-    content,
-    ...rest
-  } = response;
-  if (content === undefined) return { ...rest, headers };
+function compact(response: Response, status: string): Response {
+  const { headers: { [EVERYWHERE]: _, ...headers } = {}, content, ...rest } = response;
+  const named = Object.keys(headers).length > 0 ? { headers } : {};
+  if (content === undefined) return { ...rest, ...named };
   const isError = Object.values(content).every(({ schema }) => schema.title === ERROR);
   const media = Object.entries(content).map(([type, { schema, example }]) => [
     type,
-    isError ? { schema: error } : { schema: withError(schema), example },
+    isError ? { schema: error } : { schema: withError(withoutUnions(openSchema(schema))), example },
   ]);
-  const { "x-error-codes": codes = [], description } = response;
   return {
     ...rest,
-    description: isError ? codesIn(codes) : description,
-    headers,
+    // The list of codes is in `x-error-codes`, and the full description on the page `/docs`.
+    description: isError ? (STATUS_CODES[status] ?? "Error") : response.description,
+    ...named,
     content: Object.fromEntries(media),
   };
 }
@@ -68,16 +91,11 @@ function withError(schema: Json): Json {
   return { ...schema, anyOf: schema.anyOf.map((form: Json) => (form.title === ERROR ? error : form)) };
 }
 
-/** Returns the codes without their meanings. The schema of errors describes all codes. */
-function codesIn(codes: readonly string[]): string {
-  return codes.map((code) => `\`${code}\``).join(", ");
-}
-
 /** Returns the response of calls that were refused or failed for a reason that any call can have. */
 function anyCall(): Response {
   const description = "Whole seconds after which the call may be repeated; with 429 and 503";
   return {
-    description: `${codesIn(ANY_CALL)}. Any call can return these errors`,
+    description: "Errors that any call can return",
     headers: { "Retry-After": { description, schema: { type: "string", pattern: "^[0-9]+$" } } },
     content: { "application/json": { schema: error } },
     "x-error-codes": [...ANY_CALL],

@@ -5,8 +5,9 @@ import type { components, operations, paths } from "./types.ts";
 type Decided = paths["/v1/service/verify"]["post"]["responses"]["200"]["content"]["application/json"];
 export const mayRun = ({ decision, decision_reason }: Decided): boolean =>
   decision === "allow" && decision_reason === "authorized";
-// @ts-expect-error there is no such decision
-export const wrongDecision: Decided["decision"] = "maybe";
+export const laterDecision: Decided["decision"] = "a value of a later version";
+// @ts-expect-error a decision is a text
+export const wrongDecision: Decided["decision"] = 1;
 
 type Verify = NonNullable<operations["verify_proof"]["requestBody"]>["content"]["application/json"];
 export const call: Verify = { required_scope: "payments:send", proof_ref: "reference" };
