@@ -217,6 +217,7 @@ export async function startApi({
     clock,
     idempotency,
     invocationDays: config.INVOCATION_DAYS,
+    undecidedDays: config.UNDECIDED_REQUEST_DAYS,
     retentionMonths: config.HISTORY_RETENTION_MONTHS,
     domains: { lookupTxt, word: config.SERVICE_WORD },
     log,

@@ -58,6 +58,8 @@ const apiSchema = common.extend({
   ALPHA_CREDITS_MICRO_USD: type.wholeNumber(0, 1_000_000_000_000_000).default(10_000_000),
   /** Days for which a decision on an operation is stored. A repeated call gets the stored decision. */
   INVOCATION_DAYS: type.wholeNumber(1, 36_500).default(30),
+  /** Days for which a delegation request that nobody decided is stored after it expired. */
+  UNDECIDED_REQUEST_DAYS: type.wholeNumber(1, 36_500).default(30),
   /** Whole months for which the archived history stays in the database. If absent, it stays permanently. */
   HISTORY_RETENTION_MONTHS: type.wholeNumber(1, 1_200).optional(),
   /** The most that an account may delegate. The vault stores this ceiling with each new root key. */

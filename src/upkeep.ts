@@ -3,6 +3,7 @@ import { sweepAccounts } from "./accounts/sweep.ts";
 import type { Clock, ComparedClock } from "./clock.ts";
 import { startLoop } from "./concurrency/loop.ts";
 import type { Database } from "./db/database.ts";
+import { deleteUndecided } from "./delegations/requests/delete_undecided.ts";
 import { dropOldMonths } from "./history/archive/drop_months.ts";
 import type { Idempotency } from "./http/idempotency.ts";
 import type { Logger } from "./log.ts";
@@ -25,6 +26,8 @@ type UpkeepDeps = {
   idempotency: Pick<Idempotency, "sweep" | "forgetSecrets">;
   /** Days for which a decided invocation is stored. */
   invocationDays: number;
+  /** Days for which a request that nobody decided is stored after it expired. */
+  undecidedDays: number;
   /** Whole months for which the history is kept. If `undefined`, it is kept permanently. */
   retentionMonths: number | undefined;
   domains: Pick<VerifyDomainDeps, "lookupTxt" | "word">;
@@ -38,7 +41,7 @@ type UpkeepDeps = {
  */
 export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<void> }> {
   const { db, pool, months, clock, idempotency, invocationDays: keptDays, domains, log } = deps;
-  const { retentionMonths } = deps;
+  const { retentionMonths, undecidedDays } = deps;
   const stopping = new AbortController();
   await maintainPartitions(pool, clock.now(), clock.agreed());
   const loop = startLoop({
@@ -54,6 +57,7 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
         (now) => sweepInvitations({ db, clock: stoppedAt(now) }),
         (now) => idempotency.sweep(now),
         (now) => pruneInvocations({ db, now, keptDays, signal: stopping.signal }),
+        (now) => deleteUndecided({ db, now, keptDays: undecidedDays, signal: stopping.signal }),
         (now) => dropOldMonths({ pool: months, now, retentionMonths, log }),
         (now) => recheckDomains({ ...domains, db, clock: stoppedAt(now), log, signal: stopping.signal }),
       ]);

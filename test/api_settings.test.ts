@@ -319,6 +319,7 @@ const ELSEWHERE: Record<string, string> = {
   REQUESTS_PER_DAY: "http/red_team_storage.test.ts",
   INVOCATION_DAYS: "upkeep.test.ts",
   SIGN_IN_DAYS: "accounts/sessions/sessions.test.ts",
+  UNDECIDED_REQUEST_DAYS: "upkeep.test.ts",
   HISTORY_RETENTION_MONTHS: "upkeep.test.ts",
   BASE_URL: "api_names.test.ts",
   DATABASE_DIRECT_URL: "db/poolers.test.ts",

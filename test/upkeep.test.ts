@@ -7,7 +7,7 @@ import { type ApiOptions, type Person, startApi, type TestApi, withReplica } fro
 import { type SteeredClock, steeredClock } from "./support/clock.ts";
 import { createFakeVault } from "./support/fake_vault.ts";
 import { holdLoopPauses } from "./support/loop_pauses.ts";
-import { createAgent, registerPlatform } from "./support/platform_world.ts";
+import { copyRequest, createAgent, registerPlatform, requested } from "./support/platform_world.ts";
 import { until } from "./support/process.ts";
 
 const HOUR = 60 * 60;
@@ -149,6 +149,24 @@ const WORKS: Work[] = [
     left: async () => (await first.db("organization_invitations")).length,
   },
   {
+    title: "deletes an undecided request UNDECIDED_REQUEST_DAYS after it expired, and no decided one",
+    async prepare() {
+      const { requestId } = await requested(first);
+      await copyRequest(first.db, requestId, 1, { status: "expired", reason: "undecided" });
+      await copyRequest(first.db, requestId, 1, { status: "withdrawn", reason: "undecided" });
+      await copyRequest(first.db, requestId, 1, { status: "denied" });
+      await copyRequest(first.db, requestId, 1, { status: "approved" });
+      await first.db("delegation_requests").where({ request_id: requestId }).update({ reason: "undecided" });
+      return addSeconds(now, 11 * DAY);
+    },
+    left: async () => {
+      const rows = await first.db("delegation_requests").where({ reason: "undecided" });
+      const decided = await first.db("delegation_requests").whereIn("status", ["approved", "denied"]);
+      if (decided.length < 2) throw new Error("A decided request was deleted");
+      return rows.length;
+    },
+  },
+  {
     title: "drops an archived month of the history after HISTORY_RETENTION_MONTHS",
     async prepare() {
       const month = monthOf(now, -3);
@@ -211,7 +229,7 @@ describe("the upkeep of a running API", () => {
     const due = new Map<Work, Date>();
     for (const work of WORKS) due.set(work, await work.prepare());
     const clock = steeredClock(now);
-    const config = { INVOCATION_DAYS: 3, HISTORY_RETENTION_MONTHS: 3 };
+    const config = { INVOCATION_DAYS: 3, UNDECIDED_REQUEST_DAYS: 4, HISTORY_RETENTION_MONTHS: 3 };
     await withUpkeep({ clock, config }, async (step) => {
       await stepInDisagreement(clock, step);
       for (const moment of [...new Set([...due.values()].map(Number))].sort((a, b) => a - b)) {

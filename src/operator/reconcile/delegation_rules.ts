@@ -2,6 +2,7 @@ import type { DelegationState } from "../../operator_calls.ts";
 import { coversScopes, unregistrableScopes } from "../../protocol/documents/scopes.ts";
 import type { Agent, Approval, Delegation, Platform } from "../kinds.ts";
 import { BINDINGS_NAME, type Binding } from "../namespace_bindings.ts";
+import { conditionOf } from "./conditions.ts";
 import { FORGOTTEN_ADVICE, hasEnded, mayBeInForce } from "./delegation_expiry.ts";
 import { firstOf, type StatusReason } from "./ready_reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
@@ -32,7 +33,7 @@ type FiledRule = (input: DelegationInput, state: DelegationState) => StatusReaso
 export function nextStep(input: DelegationInput): DelegationStep {
   const { object, state } = input;
   if (state === undefined) {
-    const verdict = missing(input) ?? firstOf(beforeRequest, (rule) => rule(input));
+    const verdict = forgotten(input) ?? missing(input) ?? firstOf(beforeRequest, (rule) => rule(input));
     return verdict === undefined ? { step: "request" } : { step: "report", verdict };
   }
   const isOpen = state.status === "pending" || state.status === "approved";
@@ -44,6 +45,18 @@ export function nextStep(input: DelegationInput): DelegationStep {
   }
   return { step: "report", verdict: verdict ?? waiting(input, state) };
 }
+
+/**
+ * The API deletes requests that nobody decided, some time after they ended. The object then keeps the reason
+ * that it has reported.
+ */
+const forgotten: Rule = ({ object: { spec, status } }) => {
+  const ready = conditionOf(status, "Ready");
+  if (status.requestID === undefined || status.certID !== undefined) return undefined;
+  if (ready?.reason === "Expired") return { reason: "Expired", message: ready.message ?? "" };
+  if (ready?.reason !== "Revoked") return undefined;
+  return { reason: "Revoked", message: ready.message ?? "", ...(spec.revoked === true && { asAsked: true }) };
+};
 
 /**
  * If the API no longer knows an authority, the operator does not request it again. Somebody may have ended it

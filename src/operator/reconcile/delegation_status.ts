@@ -5,11 +5,15 @@ import { EXPIRES_SOON, expiryFacts, hasEnded, mayBeInForce } from "./delegation_
 import { beyondCeiling, type DelegationInput } from "./delegation_rules.ts";
 import type { StatusReason } from "./ready_reasons.ts";
 import { agentObstacle, platformObstacle } from "./references.ts";
+import { keptStatus } from "./report_status.ts";
 
 /** Returns the status of a Delegation. `input.state` must be the API's current state, if the API has one. */
 export function delegationStatus(input: DelegationInput, verdict: StatusReason): Stated<DelegationStatus> {
   const { object, state, now } = input;
   const { generation } = object.metadata;
+  if (state === undefined && object.status.requestID !== undefined && verdict.reason !== "ExternalMissing") {
+    return keptStatus(object, readiness(verdict), now);
+  }
   const expiry = expiryFacts(state, now);
   const facts = [...readiness(verdict), ...ownFacts(input, verdict), ...expiry];
   const stays = ({ type }: Condition) => expiry.length > 0 || type !== EXPIRES_SOON;

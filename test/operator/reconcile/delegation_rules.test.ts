@@ -16,6 +16,12 @@ const outcome = (changes: Partial<DelegationInput>): string => {
   const next = nextStep(input(changes));
   return next.step === "report" ? next.verdict.reason : next.step;
 };
+const statusOf = (changes: Partial<DelegationInput>) => {
+  const given = input(changes);
+  const next = nextStep(given);
+  if (next.step !== "report") throw new Error("nothing to report");
+  return delegationStatus(given, next.verdict);
+};
 const spec = (changes: object) => ({ object: aDelegation({ spec: changes }) });
 const deleting = { deletionTimestamp: "2026-06-01T11:59:00.000Z" };
 const unregistered = aPlatform({ status: { conditions: [truth("Registered", { status: "False" })] } });
@@ -198,12 +204,6 @@ describe("a certificate", () => {
 });
 
 describe("the status of a delegation", () => {
-  const statusOf = (changes: Partial<DelegationInput>) => {
-    const given = input(changes);
-    const next = nextStep(given);
-    if (next.step !== "report") throw new Error("nothing to report");
-    return delegationStatus(given, next.verdict);
-  };
   const condition = (changes: Partial<DelegationInput>, type: string) =>
     statusOf(changes).conditions.find((each) => each.type === type)?.status;
 
@@ -275,6 +275,27 @@ describe("the status of a delegation", () => {
     const object = aDelegation({ status: first });
     const later = new Date(NOW.getTime() + 60_000);
     expect(statusOf({ object, state: anApproval(), now: later })).toEqual(first);
+  });
+});
+
+describe("the reconciler of a delegation whose request the API no longer knows", () => {
+  const withdrawn = aState({ status: "withdrawn" });
+  const revoking = { spec: { revoked: true } };
+
+  test.each<[string, Partial<DelegationInput>]>([
+    ["an expired request", { state: aState({ status: "expired" }) }],
+    ["a withdrawn request", { state: withdrawn }],
+    ["a request that the spec revokes", { object: aDelegation(revoking), state: withdrawn }],
+  ])("keeps the status of %s", (_, changes) => {
+    const status = statusOf(changes);
+    const object = aDelegation({ ...(changes.object === undefined ? {} : revoking), status });
+    expect(statusOf({ object, state: undefined })).toEqual(status);
+  });
+
+  test("reports ExternalMissing for a pending request and for a certificate", () => {
+    for (const state of [aState(), anApproval(), anApproval({ status: "revoked" })]) {
+      expect(outcome({ object: aDelegation({ status: statusOf({ state }) }) })).toBe("ExternalMissing");
+    }
   });
 });
 

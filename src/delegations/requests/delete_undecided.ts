@@ -1,0 +1,33 @@
+import { addSeconds } from "../../clock.ts";
+import type { Database } from "../../db/database.ts";
+
+const DAY_SECONDS = 86_400;
+const BATCH = 1_000;
+
+/** `batch`: maximum number of rows that one statement deletes. */
+type DeleteDeps = { db: Database; now: Date; keptDays: number; signal?: AbortSignal; batch?: number };
+
+/**
+ * Deletes requests that nobody approved or denied, `keptDays` days after they expired or would have expired.
+ * Several processes may delete at the same time. Returns the number of deleted requests.
+ */
+export async function deleteUndecided({
+  db,
+  now,
+  keptDays,
+  signal,
+  batch = BATCH,
+}: DeleteDeps): Promise<number> {
+  const end = addSeconds(now, -keptDays * DAY_SECONDS);
+  for (let deleted = 0; ; ) {
+    const { rowCount } = await db.raw<{ rowCount: number }>(
+      `delete from delegation_requests where request_id in
+         (select request_id from delegation_requests
+          where status in ('pending', 'expired', 'withdrawn') and expires_at < :end
+          limit :batch for update skip locked)`,
+      { end, batch },
+    );
+    deleted += rowCount;
+    if (rowCount < batch || signal?.aborted === true) return deleted;
+  }
+}
