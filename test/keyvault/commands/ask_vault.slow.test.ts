@@ -117,7 +117,7 @@ test("the command line explains an expired certificate, an unknown authority and
     /nothing listens there; is "keyvault serve"/,
   );
   for (const url of ["localhost:8443", "http://localhost:8443", "vault", "https://"]) {
-    expect(await complaint(["--url", url])).toContain(`${url} is not a vault address: give https://`);
+    expect(await complaint(["--url", url], 2)).toContain(`${url} is not a vault address: give https://`);
   }
 });
 

@@ -202,7 +202,7 @@ test("keyvault cert secrets creates the Secrets, prints no key, and reports erro
   const wrong: [string[], RegExp, status?: number][] = [
     [[...wanted, "--client", "root/api=x"], /Give <role>\/<name>=<secret>/, 2],
     [[...wanted, "--client", `backup/one=other`, ...there], /refuses the Secret other \(403\)/],
-    [[...wanted, "--days", "30", ...there], /--renew-days must be fewer/],
+    [[...wanted, "--days", "30", ...there], /--renew-days must be fewer/, 2],
     [[...wanted, "--kubernetes", "https://127.0.0.1:1", "--account", folder], /does not answer/],
     [[...wanted, "--account", join(folder, "none")], /cannot be read: run this command in a pod/],
   ];
