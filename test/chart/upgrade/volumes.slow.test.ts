@@ -17,7 +17,7 @@ const sized = (keyvault: string, postgres: string): Values =>
     trial: { postgres: { storage: { size: postgres } } },
   });
 
-/** Follows the steps of "Grow a volume" in the vault's runbook. The growth of the claim itself is Kubernetes' own. */
+/** Follows the steps of "Grow a volume" in the vault's runbook. Kubernetes itself grows the claim. */
 describe.skipIf(missing !== undefined).each(programs)("a volume with helm $version", ({ path = "" }) => {
   let cluster: ChartCluster;
   beforeAll(async () => {
