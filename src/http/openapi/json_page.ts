@@ -1,4 +1,4 @@
-import { brotliCompressSync, gzipSync } from "node:zlib";
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type Koa from "koa";
 import { etagOf, isNamed } from "../../etag.ts";
 
@@ -25,8 +25,11 @@ export function jsonPage(path: string, document: () => object): Koa.Middleware {
   };
 }
 
+/** The highest quality would stop the process for 0.5 s, and save 4 kB of 27. */
+const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 5 } };
+
 /** The ETag is weak, because it is the same for each encoding. */
 function pageOf(text: string): Page {
-  const bodies = { br: brotliCompressSync(text), gzip: gzipSync(text), identity: Buffer.from(text) };
+  const bodies = { br: brotliCompressSync(text, BROTLI), gzip: gzipSync(text), identity: Buffer.from(text) };
   return { etag: `W/${etagOf(text)}`, bodies };
 }
