@@ -1,11 +1,13 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { systemClock } from "../../src/clock.ts";
 import { createLog } from "../../src/log.ts";
 import type { OperatorContext } from "../../src/operator/context.ts";
 import { startController } from "../../src/operator/controller.ts";
 import type { AnyObject } from "../../src/operator/kinds.ts";
 import { noTracing } from "../../src/operator/tracing.ts";
+import { agreeing } from "../support/clock.ts";
 import { operatorMetrics } from "../support/operator_metrics.ts";
+import { until } from "../support/process.ts";
 import { aDelegation, anAgent, aPlatform, truth } from "./objects.ts";
 
 type Options = { isCurrent?: boolean; isHeld?: boolean; isAway?: boolean };
@@ -42,7 +44,7 @@ function started(objects: AnyObject[], { isCurrent = true, isHeld = true, isAway
         },
       },
     ),
-    clock: systemClock,
+    clock: agreeing(),
     log: createLog("silent", "test"),
     metrics: operatorMetrics(),
     tracing: noTracing,
@@ -53,9 +55,11 @@ function started(objects: AnyObject[], { isCurrent = true, isHeld = true, isAway
   return { controller: startController(context, { isHeld: () => isHeld }), calls };
 }
 
-async function callsFor(objects: AnyObject[], options: Options): Promise<string[]> {
+/** Returns the calls until `call` was made, or within 50 ms. */
+async function callsFor(objects: AnyObject[], options: Options, call?: string): Promise<string[]> {
   const { controller, calls } = started(objects, options);
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  if (call === undefined) await sleep(50);
+  else await until(`${call} is called`, () => calls.includes(call));
   await controller.stop();
   return calls.filter((name) => name !== "readState");
 }
@@ -71,7 +75,7 @@ describe("the operator's API call for", () => {
   test.each(cases)(
     "%s is made while the operator leads and the object is current",
     async (_, objects, call) => {
-      expect(await callsFor(objects, { isCurrent: true, isHeld: true })).toContain(call);
+      expect(await callsFor(objects, { isCurrent: true, isHeld: true }, call)).toContain(call);
     },
   );
 
