@@ -7,11 +7,18 @@ import { canonicalEmail } from "./email.ts";
  * not an email address.
  */
 export function createIsServiceAdministrator(addresses: readonly string[]): (email: string) => boolean {
-  const known = new Set(addresses.map(canonicalEmail));
+  const known = new Set(
+    addresses.map((address) => (isWildcard(address) ? undefined : canonicalEmail(address))),
+  );
   if (known.has(undefined)) {
     throw new ConfigError(
       "Settings are missing or wrong:\n  SERVICE_ADMINISTRATORS: must be e-mail addresses, separated by commas",
     );
   }
   return (email) => known.has(email);
+}
+
+/** RFC 5322 permits `*` as the name of a mailbox, but in this setting it is meant for everybody of a domain. */
+function isWildcard(address: string): boolean {
+  return address.startsWith("*@");
 }
