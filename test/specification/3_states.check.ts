@@ -78,8 +78,11 @@ describe("3. Rules", () => {
     expect(errorOf(await ada.application.call("POST", path, { challenge: unknown }))).toBe(
       "400 invalid_challenge",
     );
-    const foreign = await actor("grace").challenge();
-    const { proof_bundle } = must(await ada.application.call("POST", path, { challenge: foreign }));
+    const grace = actor("grace");
+    const foreign = { challenge: await grace.challenge() };
+    expect(errorOf(await ada.application.call("POST", path, foreign))).toBe("400 invalid_challenge");
+    const named = { ...foreign, verifier_connection_id: grace.connectionId };
+    const { proof_bundle } = must(await ada.application.call("POST", path, named));
     expect(errorOf(await ada.verify(proof_bundle, "data:read"))).toBe("400 invalid_challenge");
   });
 });
