@@ -4,7 +4,7 @@ import type { Database } from "../../db/database.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
 import { endFormerKeys, type RetireDeps } from "../api_keys/rotate_key.ts";
-import { outsideVerifiers, platformAnswer, showDeclaredBy } from "../platform_answers.ts";
+import { platformAnswer, showDeclaredBy } from "../platform_answers.ts";
 import { findConnection } from "../platform_record.ts";
 
 const SHOWN_SECONDS = 7 * 24 * 3600;
@@ -24,7 +24,7 @@ const answer = platformAnswer
     created_at: true,
   })
   .extend({
-    outside_verifiers: outsideVerifiers,
+    outside_verifiers: z.array(z.string()),
     platform: z.object({ platform_id: z.string(), name: z.string() }),
     api_keys: z
       .array(

@@ -37,7 +37,10 @@ export function changeConnectionRoute(deps: Deps): Route {
     body: connectionSettings.partial(),
     answer: {
       status: 200,
-      schema: connectionSettings.extend({ connection_id: z.string() }),
+      schema: connectionSettings.extend({
+        connection_id: z.string(),
+        outside_verifiers: z.array(z.string()),
+      }),
       description: "The connection's settings from now on",
     },
     errors: ["not_found"],
