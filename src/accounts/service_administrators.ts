@@ -18,7 +18,7 @@ export function createIsServiceAdministrator(addresses: readonly string[]): (ema
   return (email) => known.has(email);
 }
 
-/** RFC 5322 permits `*` as the name of a mailbox, but in this setting it is meant for everybody of a domain. */
+/** RFC 5322 permits `*` as the name of a mailbox, but in this setting it would mean everybody of a domain. */
 function isWildcard(address: string): boolean {
   return address.startsWith("*@");
 }
