@@ -2,7 +2,6 @@ import { z } from "zod";
 import { ApiError } from "../errors.ts";
 import { isKeyId, isUuid } from "../ids.ts";
 import { freeText, isoTimeInput, oneLine } from "./schemas.ts";
-import { isOneScript, MIXED_SCRIPTS } from "./scripts.ts";
 
 /** Maximum number of scopes in a ceiling or a request. */
 export const MAX_SCOPES = 64;
@@ -16,7 +15,7 @@ export const platformId = z.string().refine(isUuid, "must be the id of a platfor
 export const agentId = z.string().refine(isKeyId, "must be the id of an agent");
 
 /** A platform's name. */
-export const platformName = oneLine(128).refine(isOneScript, MIXED_SCRIPTS);
+export const platformName = oneLine(128);
 /** A platform's description. Empty if there is none. */
 export const platformDescription = freeText(1000);
 /** The URL to which events are delivered. `checkCallbackUrl` checks whether it is allowed. */
@@ -69,9 +68,10 @@ export const acceptedPrincipalList = z
   .max(MAX_ACCEPTED_PRINCIPALS);
 
 /** An agent's name. The wire format limits it to 256 bytes. */
-export const agentName = oneLine(256)
-  .refine((name) => Buffer.byteLength(name) <= 256, "must have at most 256 bytes")
-  .refine(isOneScript, MIXED_SCRIPTS);
+export const agentName = oneLine(256).refine(
+  (name) => Buffer.byteLength(name) <= 256,
+  "must have at most 256 bytes",
+);
 
 /** The type of an agent (specification §2, which shows `api_agent`). */
 export const agentType = z.enum(["api_agent", "voice_agent", "meeting_bot", "mcp_server", "robot", "custom"]);

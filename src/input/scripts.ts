@@ -1,3 +1,5 @@
+import { ApiError } from "../errors.ts";
+
 /** Scripts that people write today, by their Unicode names (UAX 31, tables 5 and 7). */
 const SCRIPTS = [
   ...["Adlam", "Arabic", "Armenian", "Balinese", "Bengali", "Bopomofo", "Canadian_Aboriginal", "Cham"],
@@ -33,4 +35,12 @@ export const MIXED_SCRIPTS = "must not mix scripts, because letters of different
 export function isOneScript(name: string): boolean {
   const letters = name.normalize("NFKC");
   return ALLOWED.some((allowed) => allowed.test(letters));
+}
+
+/**
+ * Throws `invalid_request` if a name mixes scripts. A name that stays as it is may do so, because it can be
+ * older than this rule.
+ */
+export function checkNewName(name: string, former?: string): void {
+  if (name !== former && !isOneScript(name)) throw new ApiError("invalid_request", `name: ${MIXED_SCRIPTS}`);
 }

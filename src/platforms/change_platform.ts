@@ -2,6 +2,7 @@ import type { Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { checkScopes, checkShrinks } from "../input/ceiling.ts";
+import { checkNewName } from "../input/scripts.ts";
 import { expandScopes } from "../protocol/documents/scopes.ts";
 import { type AddressPolicy, callbackUrlForm } from "../webhooks/callback_address.ts";
 import { endSuspension } from "../webhooks/endpoint.ts";
@@ -26,7 +27,7 @@ type PlatformChange = {
 /**
  * Changes a platform's name, description or ceiling. The ceiling can only shrink. Certificates remain as
  * issued, but from the commit on, their scopes above the new ceiling no longer count, even while the vault is
- * unavailable. Throws `not_found`, `invalid_scopes`, `ceiling_widened`.
+ * unavailable. Throws `not_found`, `invalid_request`, `invalid_scopes`, `ceiling_widened`.
  */
 export async function changePlatform(
   deps: VaultSyncDeps & { clock: Clock },
@@ -37,6 +38,7 @@ export async function changePlatform(
   const changed = await deps.db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     const record = await findPlatform(tx, accountId, platformId);
+    if (change.name !== undefined) checkNewName(change.name, record.name);
     await check?.(tx);
     const ceiling = change.default_allowed_scopes && checkScopes(change.default_allowed_scopes);
     if (ceiling) checkShrinks(record.default_allowed_scopes, ceiling);

@@ -11,6 +11,7 @@ import {
 import { newId } from "../ids.ts";
 import { checkScopes } from "../input/ceiling.ts";
 import type { ObjectPlace } from "../input/cluster_fields.ts";
+import { checkNewName } from "../input/scripts.ts";
 import type { SecretBox } from "../secret_box.ts";
 import type { AddressPolicy } from "../webhooks/callback_address.ts";
 import type { Owner } from "./account_owner.ts";
@@ -59,8 +60,8 @@ type Draft = {
  * `connection.created`, in one transaction. Nothing that can fail follows the commit, because the secrets
  * cannot be shown again. A personal account has at most one platform, even with concurrent calls.
  *
- * Throws `surface_not_available`, `invalid_scopes`, `invalid_callback_url`, `platform_limit`, and
- * `external_conflict` if the external id is taken.
+ * Throws `surface_not_available`, `invalid_request`, `invalid_scopes`, `invalid_callback_url`,
+ * `platform_limit`, and `external_conflict` if the external id is taken.
  */
 export async function registerPlatform(
   deps: RegisterDeps,
@@ -68,6 +69,7 @@ export async function registerPlatform(
   platform: NewPlatform,
 ): Promise<Registered> {
   checkSurface(platform.surfaceType);
+  checkNewName(platform.name);
   const allowedScopes = checkScopes(platform.allowedScopes);
   if (platform.callbackUrl !== null) checkCallbackUrl(platform.callbackUrl, deps.callbacks);
   const draft = draftOf(owner, { ...platform, allowedScopes });

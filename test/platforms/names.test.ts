@@ -26,3 +26,29 @@ test("no platform, agent or organization gets a name that mixes scripts, and all
   const create = (name: string) => api.client().post(agents, { name, agent_type: "api_agent" }, keyed);
   expect([(await create(GREEK)).status, (await create(MIXED)).status]).toEqual([201, 400]);
 });
+
+test("a platform and an agent keep a name that mixes scripts from before the rule", async () => {
+  const person = await api.person();
+  const [platform, agent] = ["c1.platform-1", "c1.agent-1"];
+  const declare = (name: string, default_allowed_scopes: string[]) =>
+    api.operator("PUT", `/internal/v1/platforms/${platform}`, {
+      ...{ account_email: person.email, name, surface_type: "agentic_api", default_allowed_scopes },
+    });
+  const declareAgent = (name: string) =>
+    api.operator("PUT", `/internal/v1/agents/${agent}`, {
+      ...{ platform_external_id: platform, name, agent_type: "robot" },
+    });
+  const first = await declare("Shop", ["data:read", "data:write"]);
+  expect([first.status, (await declareAgent("Bot")).status]).toEqual([200, 200]);
+  expect([(await declare(MIXED, ["data:read"])).status, (await declareAgent(MIXED)).status]).toEqual([
+    400, 400,
+  ]);
+  await api.db("platforms").where({ external_id: platform }).update({ name: MIXED });
+  await api.db("agents").where({ external_id: agent }).update({ name: MIXED });
+  const narrowed = await declare(MIXED, ["data:read"]);
+  expect(narrowed).toMatchObject({ status: 200, body: { default_allowed_scopes: ["data:read"] } });
+  expect((await declareAgent(MIXED)).status).toBe(200);
+  const change = { body: { name: MIXED, description: "As before" } };
+  const path = `/v1/service/platforms/${String(first.body.platform_id)}`;
+  expect((await person.client.call("PATCH", path, change)).status).toBe(200);
+});

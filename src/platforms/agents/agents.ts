@@ -6,6 +6,7 @@ import { ApiError } from "../../errors.ts";
 import { appendEvents } from "../../events/outbox.ts";
 import { isKeyId } from "../../ids.ts";
 import type { AgentType } from "../../input/platform_fields.ts";
+import { checkNewName } from "../../input/scripts.ts";
 import type { Logger } from "../../log.ts";
 import { keyId } from "../../protocol/keys/hybrid.ts";
 import type { SecretBox } from "../../secret_box.ts";
@@ -56,10 +57,11 @@ type VaultKey = Awaited<ReturnType<VaultClient["createKey"]>>;
 
 /**
  * Creates a custodial agent. The vault creates and keeps its hybrid key under the platform's ceiling. The
- * key's id becomes the agent's id. Throws `not_found`, `external_conflict`, `VaultUnavailable`,
- * `VaultRefused`.
+ * key's id becomes the agent's id. Throws `invalid_request`, `not_found`, `external_conflict`,
+ * `VaultUnavailable`, `VaultRefused`.
  */
 export async function createAgent(deps: CreateAgentDeps, newAgent: NewAgent): Promise<AgentRow> {
+  checkNewName(newAgent.name);
   const platform = await findConnection(deps.db, newAgent.accountId, newAgent.connectionId);
   const key = await createVaultKey(deps, newAgent, platform);
   const agent = await deps.db.transaction(async (tx) => {

@@ -3,6 +3,7 @@ import type { Database, Transaction } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
+import { checkNewName } from "../../input/scripts.ts";
 import type { ActionLimits } from "../../rates/action_limits.ts";
 import { type CreateAgentDeps, createAgent, type NewAgent } from "../agents/agents.ts";
 import type { CheckChange, LivePlatform } from "../platform_record.ts";
@@ -70,6 +71,7 @@ async function changeDeclared(db: Database, known: AgentRow, declared: DeclaredA
     throw new ApiError("external_conflict", `The object is already registered as agent ${known.agent_id}`);
   }
   const { clusterId, object, name } = declared;
+  checkNewName(name, known.name);
   // Agents from before object names were stored get the name of the next object that declares them.
   const isHere = platform.object_namespace === object.namespace;
   const next = { name, object_name: known.object_name ?? (isHere ? object.name : null) };
