@@ -55,7 +55,7 @@
 {{- end -}}
 {{- $recorded := dig "data" "clusterID" "" (lookup "v1" "ConfigMap" $.Release.Namespace "deputize-cluster" | default dict) -}}
 {{- if and $recorded (ne $recorded $id) -}}
-{{- fail (printf "operator.clusterId is %s, but the ConfigMap deputize-cluster records %s. Set it to %s: under another id nobody can revoke the authority of existing objects. To change the id, see docs/operator.md." $id $recorded $recorded) -}}
+{{- fail (printf "operator.clusterId is %s, but the ConfigMap deputize-cluster records %s. Set it to %s: under another id nobody can revoke the authority of existing objects. If the recorded id is the wrong one, or to change the id, see docs/operator.md." $id $recorded $recorded) -}}
 {{- end -}}
 {{- range $.Values.api.clusters -}}
 {{- if eq .id $id -}}

@@ -73,6 +73,26 @@ describe.skipIf(missing !== undefined).each(programs)("a release with helm $vers
     await succeeds(["uninstall", RELEASE, "--no-hooks"]);
   });
 
+  test("an upgrade deletes a Job of an earlier version that failed", async () => {
+    const trial = mergeValues(VALUES.trial ?? {}, BACKUP);
+    await change("install", mergeValues(trial, tagged("one")));
+    const name = "deputize-trial-migrate";
+    const at = new Date().toISOString();
+    const conditions = ["FailureTarget", "Failed"].map((type) => ({
+      ...{ type, status: "True", reason: "DeadlineExceeded", lastTransitionTime: at },
+    }));
+    const { status, body } = await cluster.call(
+      "PATCH",
+      `/apis/batch/v1/namespaces/${NAMESPACE}/jobs/${name}/status`,
+      { status: { startTime: at, failed: 1, conditions } },
+      "application/merge-patch+json",
+    );
+    expect(status, JSON.stringify(body)).toBe(200);
+    await change("upgrade", mergeValues(trial, tagged("two")));
+    expect(await namesOf()).not.toContain(name);
+    await succeeds(["uninstall", RELEASE, "--no-hooks"]);
+  });
+
   const deployment = `/apis/apps/v1/namespaces/${NAMESPACE}/deployments/deputize-api`;
   const replicas = async () => (await cluster.call("GET", deployment)).body.spec as { replicas: number };
   /** Changes the number of pods like an autoscaler. */

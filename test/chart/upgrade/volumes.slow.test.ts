@@ -58,6 +58,7 @@ describe.skipIf(missing !== undefined).each(programs)("a volume with helm $versi
       );
       expect(isGood).toBe(false);
     }
+    await succeeds(["upgrade", RELEASE, CHART], sized("1024Mi", "1048576Ki"));
     for (const name of ["deputize-keyvault", "deputize-postgres"]) await deleteStatefulSet(name);
     await succeeds(["upgrade", RELEASE, CHART], sized("5Gi", "3Gi"));
     expect(await sizeOf("deputize-keyvault")).toEqual(["5Gi"]);

@@ -1,7 +1,15 @@
 {{/* A Job of an earlier revision, as an object of this revision too. Otherwise a rollback after a failed upgrade finds a
      Job that the failed revision does not have, and tries to change fields that never change. Kubernetes deletes the Job
-     a day after this upgrade. Argument: the Job as it is in the cluster. */}}
+     a day after this upgrade. A failed Job is left out, so that Helm deletes it and does not wait for it. Argument: the
+     Job as it is in the cluster. */}}
 {{- define "deputize.keptJob" -}}
+{{- $isFailed := false -}}
+{{- range dig "status" "conditions" list . -}}
+{{- if and (eq .type "Failed") (eq .status "True") -}}
+{{- $isFailed = true -}}
+{{- end -}}
+{{- end -}}
+{{- if not $isFailed -}}
 {{- $generated := list "controller-uid" "job-name" "batch.kubernetes.io/controller-uid" "batch.kubernetes.io/job-name" -}}
 {{- $labels := dict -}}
 {{- range $name, $value := .spec.template.metadata.labels -}}
@@ -24,4 +32,5 @@ spec:
   ttlSecondsAfterFinished: {{ add $age 86400 }}
   template:
     {{- toYaml $template | nindent 4 }}
+{{- end -}}
 {{- end -}}
