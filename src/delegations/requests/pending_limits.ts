@@ -10,7 +10,7 @@ export const MAX_ACCOUNT_PENDING = 1_000;
 /** The part of each limit that one requester can use, if others may file requests too. */
 const REQUESTER_SHARE = 0.8;
 
-/** The requester: a person, or `null` for the objects of a cluster. */
+/** The requester: a person, or `null` for the objects of all clusters. */
 export type Requester = {
   accountId: string;
   connectionId: string;
@@ -23,7 +23,7 @@ type Counts = { connection: number; own: number; account: number; own_account: n
 
 /**
  * Throws `request_limit` if the connection or the account has too many pending requests, or too many of this
- * requester. One member of an organization, or a cluster, can therefore not block all others.
+ * requester. So neither one member of an organization nor the clusters can block everybody else.
  *
  * The caller must hold the connection's lock, which makes the connection's limit exact. Calls for other
  * connections at the same time can exceed the account's limit, each by one request.
