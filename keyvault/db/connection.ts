@@ -67,7 +67,7 @@ export class Connection extends pg.Client {
   override async connect(): Promise<pg.Client> {
     await super.connect();
     try {
-      await this.#look();
+      await this.#checkServer();
     } catch (error) {
       this.end().catch(() => {});
       throw error;
@@ -82,7 +82,7 @@ export class Connection extends pg.Client {
     return this;
   }
 
-  async #look(): Promise<void> {
+  async #checkServer(): Promise<void> {
     if (this.#isReadOnly) {
       throw Object.assign(new Error("The database accepts no changes"), { code: "25006" });
     }

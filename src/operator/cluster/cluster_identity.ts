@@ -15,7 +15,7 @@ const RETRY_MS = 2_000;
 export class ClusterIdChanged extends StartError {
   constructor({ recorded, id, namespace }: { recorded: string; id: string; namespace: string }) {
     super(
-      `The cluster id is ${id}, but the ConfigMap ${namespace}/${IDENTITY_NAME} records ${recorded === "" ? "none" : recorded}. Under another id the service knows none of this cluster's objects, and their authority stays in force. Set CLUSTER_ID (in the chart: operator.clusterId) to the recorded id. If the recorded id is the wrong one, because Delegations are ExternalMissing under it, delete this ConfigMap. Only to register everything again under the new id, first delete all Delegations with the recorded id, and then this ConfigMap`,
+      `The cluster id is ${id}, but the ConfigMap ${namespace}/${IDENTITY_NAME} records ${recorded === "" ? "none" : recorded}. Under another id the service knows none of this cluster's objects, and their authority stays in force. Set CLUSTER_ID (in the chart: operator.clusterId) to the recorded id. If the recorded id is the wrong one (Delegations are ExternalMissing under it), delete only this ConfigMap. Only to register everything again under the new id, first delete all Delegations with the recorded id, and then this ConfigMap`,
     );
     this.name = "ClusterIdChanged";
   }
