@@ -40,6 +40,20 @@ export async function helmWithValues(
   }
 }
 
+/**
+ * Returns functions that run helm on the release's namespace: `run`, and `succeeds`, which throws helm's
+ * message if it fails. `kubeconfig` is read at each run.
+ */
+export function helmIn(path: string, kubeconfig: () => string) {
+  const run = (command: readonly string[], values?: Values) =>
+    helmWithValues(path, [...command, "--namespace", NAMESPACE], values, { KUBECONFIG: kubeconfig() });
+  const succeeds = async (command: readonly string[], values?: Values): Promise<void> => {
+    const { isGood, err } = await run(command, values);
+    if (!isGood) throw new Error(err);
+  };
+  return { run, succeeds };
+}
+
 type Rendering = { isUpgrade?: boolean; chart?: string; release?: string };
 
 /** Renders the chart without a cluster and without its definitions. */

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HELMS, helm } from "../../support/helm.ts";
 import { type ChartCluster, missingCluster, startChartCluster } from "../cluster.ts";
-import { CHART, helmWithValues, NAMESPACE, RELEASE } from "../render.ts";
+import { CHART, helmIn, NAMESPACE, RELEASE } from "../render.ts";
 import { mergeValues, PRODUCTION, VALUES, type Values } from "../values.ts";
 
 const START_MS = 20 * 60_000;
@@ -27,12 +27,7 @@ describe.skipIf(missing !== undefined).each(programs)("a release with helm $vers
   }, START_MS);
   afterAll(() => cluster?.stop());
 
-  const run = (args: string[], values?: Values) =>
-    helmWithValues(path, [...args, "--namespace", NAMESPACE], values, { KUBECONFIG: cluster.kubeconfig });
-  const succeeds = async (args: string[], values?: Values) => {
-    const { isGood, err } = await run(args, values);
-    expect(isGood, err).toBe(true);
-  };
+  const { run, succeeds } = helmIn(path, () => cluster.kubeconfig);
   /** Without hooks, because hooks need running pods and this cluster runs none. */
   const change = (command: string, values: Values) =>
     succeeds([command, RELEASE, CHART, "--no-hooks"], values);

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HELMS, helm } from "../../support/helm.ts";
 import { type ChartCluster, missingCluster, startChartCluster } from "../cluster.ts";
-import { CHART, helmWithValues, NAMESPACE, RELEASE } from "../render.ts";
+import { CHART, helmIn, NAMESPACE, RELEASE } from "../render.ts";
 import { mergeValues, VALUES, type Values } from "../values.ts";
 
 const START_MS = 20 * 60_000;
@@ -25,14 +25,7 @@ describe.skipIf(missing !== undefined).each(programs)("a volume with helm $versi
   }, START_MS);
   afterAll(() => cluster?.stop());
 
-  const run = (args: string[], values?: Values) =>
-    helmWithValues(path, [...args, "--namespace", NAMESPACE, "--no-hooks"], values, {
-      KUBECONFIG: cluster.kubeconfig,
-    });
-  const succeeds = async (args: string[], values?: Values) => {
-    const { isGood, err } = await run(args, values);
-    expect(isGood, err).toBe(true);
-  };
+  const { run, succeeds } = helmIn(path, () => cluster.kubeconfig);
   /** Without a garbage collector, a deletion that orphans pods would never end. This cluster runs no pods. */
   const deleteStatefulSet = async (name: string) => {
     const { status } = await cluster.call("DELETE", `${STATEFUL}/${name}?propagationPolicy=Background`);
@@ -47,24 +40,24 @@ describe.skipIf(missing !== undefined).each(programs)("a volume with helm $versi
   };
 
   test("an upgrade replaces a deleted StatefulSet by a larger one, and a rollback does the reverse", async () => {
-    await succeeds(["install", RELEASE, CHART], sized("1Gi", "1Gi"));
+    await succeeds(["install", RELEASE, CHART, "--no-hooks"], sized("1Gi", "1Gi"));
     for (const [values, path] of [
       [sized("5Gi", "1Gi"), "keyvault.storage"],
       [sized("1Gi", "5Gi"), "trial.postgres.storage"],
     ] as const) {
-      const { isGood, err } = await run(["upgrade", RELEASE, CHART], values);
+      const { isGood, err } = await run(["upgrade", RELEASE, CHART, "--no-hooks"], values);
       expect(err).toContain(
         `${path} has the size 5Gi and the storage class "", but the StatefulSet deputize-`,
       );
       expect(isGood).toBe(false);
     }
-    await succeeds(["upgrade", RELEASE, CHART], sized("1024Mi", "1048576Ki"));
+    await succeeds(["upgrade", RELEASE, CHART, "--no-hooks"], sized("1024Mi", "1048576Ki"));
     for (const name of ["deputize-keyvault", "deputize-postgres"]) await deleteStatefulSet(name);
-    await succeeds(["upgrade", RELEASE, CHART], sized("5Gi", "3Gi"));
+    await succeeds(["upgrade", RELEASE, CHART, "--no-hooks"], sized("5Gi", "3Gi"));
     expect(await sizeOf("deputize-keyvault")).toEqual(["5Gi"]);
     expect(await sizeOf("deputize-postgres")).toEqual(["3Gi"]);
     for (const name of ["deputize-keyvault", "deputize-postgres"]) await deleteStatefulSet(name);
-    await succeeds(["rollback", RELEASE, "1"]);
+    await succeeds(["rollback", RELEASE, "1", "--no-hooks"]);
     expect(await sizeOf("deputize-keyvault")).toEqual(["1Gi"]);
   });
 });
