@@ -149,11 +149,13 @@ const WORKS: Work[] = [
     left: async () => (await first.db("organization_invitations")).length,
   },
   {
-    title: "deletes an undecided request UNDECIDED_REQUEST_DAYS after it expired, and no decided one",
+    title:
+      "deletes an undecided request UNDECIDED_REQUEST_DAYS after it expired, and no decided or declared one",
     async prepare() {
       const { requestId } = await requested(first);
       await copyRequest(first.db, requestId, 1, { status: "expired", reason: "undecided" });
       await copyRequest(first.db, requestId, 1, { status: "withdrawn", reason: "undecided" });
+      await copyRequest(first.db, requestId, 1, { status: "withdrawn", external_id: `c1.${randomUUID()}` });
       await copyRequest(first.db, requestId, 1, { status: "denied" });
       await copyRequest(first.db, requestId, 1, { status: "approved" });
       await first.db("delegation_requests").where({ request_id: requestId }).update({ reason: "undecided" });
@@ -163,6 +165,8 @@ const WORKS: Work[] = [
       const rows = await first.db("delegation_requests").where({ reason: "undecided" });
       const decided = await first.db("delegation_requests").whereIn("status", ["approved", "denied"]);
       if (decided.length < 2) throw new Error("A decided request was deleted");
+      const declared = await first.db("delegation_requests").whereNotNull("external_id");
+      if (declared.length < 1) throw new Error("The request of a Kubernetes object was deleted");
       return rows.length;
     },
   },

@@ -1,6 +1,8 @@
 import { copyFile, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { addSeconds } from "../../src/clock.ts";
+import { deleteUndecided } from "../../src/delegations/requests/delete_undecided.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import { OPERATOR_TOKEN, type Person, startApi, type TestApi } from "../support/api.ts";
 import { approve } from "../support/platform_world.ts";
@@ -172,6 +174,25 @@ describe("the operator with the real API", () => {
     await world.start();
     const state = await world.reaches("Delegation", "bot", "InvalidSpec");
     expect(condition(state, "Ready")?.message).toContain(message);
+  });
+
+  test("lets a Delegation disappear whose request ended, undecided, long before the operator returned", async () => {
+    await world.folders.write("all.yaml", bound(), platform(), agent());
+    await world.folders.write("delegation.yaml", delegation());
+    await world.start();
+    const waiting = await world.reaches("Delegation", "bot", "AwaitingApproval");
+    await world.stop();
+    const request = { request_id: String(waiting.status?.requestID) };
+    await api
+      .db("delegation_requests")
+      .where(request)
+      .update({ expires_at: addSeconds(api.clock.now(), -1) });
+    await deleteUndecided({ db: api.db, now: addSeconds(api.clock.now(), 40_000 * 86_400), keptDays: 1 });
+    await world.start();
+    const ended = await world.reaches("Delegation", "bot", "Expired");
+    expect(condition(ended, "Ready")?.message).toContain("Nobody decided");
+    await world.folders.remove("delegation.yaml");
+    await world.gone("Delegation", "bot");
   });
 
   test("registers only one platform for a personal account", async () => {

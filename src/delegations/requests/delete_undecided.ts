@@ -8,7 +8,9 @@ const BATCH = 1_000;
 type DeleteDeps = { db: Database; now: Date; keptDays: number; signal?: AbortSignal; batch?: number };
 
 /**
- * Deletes requests that nobody approved or denied, `keptDays` days after they expired or would have expired.
+ * Deletes people's requests that nobody approved or denied, `keptDays` days after they expired or would have
+ * expired. Keeps the requests of Kubernetes objects: the operator asks about them for as long as the object
+ * exists, and without an answer it cannot exclude that their authority is in force under another cluster id.
  * Several processes may delete at the same time. Returns the number of deleted requests.
  */
 export async function deleteUndecided({
@@ -23,7 +25,7 @@ export async function deleteUndecided({
     const { rowCount } = await db.raw<{ rowCount: number }>(
       `delete from delegation_requests where request_id in
          (select request_id from delegation_requests
-          where status in ('pending', 'expired', 'withdrawn') and expires_at < :end
+          where status in ('pending', 'expired', 'withdrawn') and expires_at < :end and external_id is null
           limit :batch for update skip locked)`,
       { end, batch },
     );

@@ -13,7 +13,7 @@ const MOST_SECONDS = 7 * 24 * 3600;
 
 /** Advice about an authority that may be in force although the service does not know it. */
 export const FORGOTTEN_ADVICE =
-  "Its authority may still be in force. First check that CLUSTER_ID and OPERATOR_API_URL of the operator have their former values. If the service's database was restored from an older backup, remove this object's finalizer by force and create the object again";
+  "Its authority may still be in force. First check that CLUSTER_ID and OPERATOR_API_URL of the operator have their former values. If the service's database was restored from an older backup, or an older version of the service deleted a request that nobody had decided, remove this object's finalizer by force and create the object again";
 
 /** Returns whether a certificate has expired. It is still valid during the second of `expiresAt`. */
 export function hasEnded(expiresAt: string, now: Date): boolean {

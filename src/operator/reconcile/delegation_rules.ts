@@ -47,8 +47,8 @@ export function nextStep(input: DelegationInput): DelegationStep {
 }
 
 /**
- * The API deletes requests that nobody decided, some time after they ended. The object then keeps the reason
- * that it has reported.
+ * Older versions of the API deleted requests that nobody decided, some time after they ended. The object then
+ * keeps the reason that it has reported.
  */
 const forgotten: Rule = ({ object: { spec, status } }) => {
   const ready = conditionOf(status, "Ready");
