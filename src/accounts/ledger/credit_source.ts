@@ -40,16 +40,16 @@ type Row = Balance & { terms: CreditTerms; is_split: boolean };
 
 /**
  * Returns the source that each account's decisions must charge now. Omits accounts without a balance. If
- * credit is far above its limits, makes sure that there are slices, and puts them back near the limits. If
- * all slices are in use and the balance cannot fill another one, waits until one of them is free. `former`
- * is the source that did not pay. An account is locked only while something changes. If that fails, the
- * account's entry is a rejected result, and the other accounts are settled all the same.
+ * credit is far above its limits, makes sure that there are slices, and puts them back near the limits.
+ * Returns `busy` if all slices may be in use and the balance cannot fill another one: see {@link holdSource}.
+ * `former` is the source that did not pay. An account is locked only while something changes. If that fails,
+ * the account's entry is a rejected result, and the other accounts are settled all the same.
  */
 export async function settleSources(
   pool: Pool,
   accountIds: readonly string[],
   former: CreditSource = "balance",
-): Promise<Map<string, PromiseSettledResult<CreditSource>>> {
+): Promise<Map<string, PromiseSettledResult<CreditSource | "busy">>> {
   const { rows } = await pool.query<Row & { account_id: string }>(
     `select account_id, balance_micro_usd, low_at_micro_usd, terms, is_split from balances
      where account_id = any ($1::uuid[])`,
@@ -72,15 +72,14 @@ function isSettled(row: Row, former: CreditSource): boolean {
   return row.is_split ? former !== "slices" : sliceOf(row) === 0;
 }
 
-async function change(pool: Pool, accountId: string, former: CreditSource): Promise<CreditSource> {
+async function change(pool: Pool, accountId: string, former: CreditSource): Promise<CreditSource | "busy"> {
   const tx = await pool.connect();
   try {
     await tx.query("begin");
     const settled = await changeLocked(tx, accountId, former);
     await tx.query("commit");
-    if (settled === "busy") await waitForSlice(tx, accountId);
     tx.release();
-    return settled === "busy" ? "slices" : settled;
+    return settled;
   } catch (error) {
     await tx.query("rollback").then(
       () => tx.release(),
@@ -129,14 +128,24 @@ async function haveCredit(tx: PoolClient, accountId: string): Promise<boolean> {
   return rowCount !== 0;
 }
 
-/** Locks nothing else meanwhile, so that other decisions go on. Any slice will do, so callers spread. */
-async function waitForSlice(tx: PoolClient, accountId: string): Promise<void> {
-  await tx.query("begin");
-  await tx.query(`select from balance_slices where ${FULL_ENOUGH} order by random() limit 1 for update`, [
-    accountId,
-    FEWEST_DECISIONS * PRICE,
-  ]);
-  await tx.query("commit");
+/**
+ * Locks what the account can pay from until the transaction ends, and returns it. So no other decision can
+ * take it first. Waits for a slice, where any will do, so that callers spread. If no slice pays for a full
+ * batch, puts all slices back, and holds the balance.
+ */
+export async function holdSource(tx: PoolClient, accountId: string): Promise<CreditSource> {
+  for (const which of [
+    "order by slice limit 1 for update skip locked",
+    "order by random() limit 1 for update",
+  ]) {
+    const { rowCount } = await tx.query(`select from balance_slices where ${FULL_ENOUGH} ${which}`, [
+      accountId,
+      FEWEST_DECISIONS * PRICE,
+    ]);
+    if (rowCount === 1) return "slices";
+  }
+  await tx.query("select join_slices($1)", [accountId]);
+  return sourceOf(await lockBalance(tx, accountId));
 }
 
 /**
@@ -190,7 +199,8 @@ export function createCreditSources(): CreditSources {
     async settle(pool, accountIds, former) {
       const settled = await settleSources(pool, accountIds, former);
       for (const [accountId, result] of settled) {
-        if (result.status === "fulfilled") known.set(accountId, result.value);
+        if (result.status === "rejected") continue;
+        known.set(accountId, result.value === "busy" ? "slices" : result.value);
       }
       return settled;
     },

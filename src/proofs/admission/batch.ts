@@ -1,10 +1,11 @@
 import { LRUCache } from "lru-cache";
-import type { Pool, PoolClient } from "pg";
+import type { Pool } from "pg";
 import type { CreditSource, CreditSources } from "../../accounts/ledger/credit_source.ts";
 import { LOCK_NOT_AVAILABLE, sqlState } from "../../db/errors.ts";
 import { ApiError } from "../../errors.ts";
 import { type BatchOutcome, type DecisionOutcome, decideBatch } from "../decide/decision.ts";
 import type { DecisionItem } from "../decide/decision_item.ts";
+import { decideHolding } from "./held_credit.ts";
 
 /** Decides an item. Calls `onHeld` before it waits longer for a row that another transaction has locked. */
 export type Decide = (item: DecisionItem, onHeld?: () => void) => Promise<DecisionOutcome>;
@@ -97,6 +98,8 @@ export function createBatcher(
 
 /** How often an item is sent again after the database refused its batch, or its account paid otherwise. */
 const TRIES = 8;
+/** With so few tries left, a transaction first holds what an account pays from. */
+const TRIES_HELD = TRIES - 2;
 /** The most statements that replace a refused one. */
 const MOST_PARTS = 8;
 
@@ -112,16 +115,23 @@ async function decideTogether(place: BatchPlace, batch: readonly Waiting[], trie
   await Promise.all([...bySource].map(([source, part]) => decidePart(place, part, { source, tries })));
 }
 
+function send(
+  { pool, sources }: BatchPlace,
+  items: readonly DecisionItem[],
+  source: CreditSource | "held",
+): Promise<BatchOutcome[]> {
+  return source === "held" ? decideHolding(pool, items) : decideBatch(pool, items, source, sources.onAmple);
+}
+
 async function decidePart(
   place: BatchPlace,
   part: readonly Waiting[],
-  { source, tries }: { source: CreditSource; tries: number },
+  { source, tries }: { source: CreditSource | "held"; tries: number },
 ): Promise<void> {
-  const { pool, sources } = place;
   const items = part.map(({ item }) => item);
   let outcomes: BatchOutcome[];
   try {
-    outcomes = await decideBatch(pool, items, source, sources.onAmple);
+    outcomes = await send(place, items, source);
   } catch (error) {
     const smaller = tries > 0 && wasRefused(error) ? partsOf(part, { error, isFirst: tries === TRIES }) : [];
     if (smaller.length === 0) for (const { reject } of part) reject(error);
@@ -134,10 +144,13 @@ async function decidePart(
     if (outcome.kind === "unfunded") unfunded.push(waiting);
     else waiting.resolve(outcome);
   }
-  if (unfunded.length > 0) await decideUnfunded(place, unfunded, { source, tries });
+  if (unfunded.length > 0 && source !== "held") await decideUnfunded(place, unfunded, { source, tries });
 }
 
-/** Finds out what the accounts of these items pay from, and sends the items again. */
+/**
+ * Finds out what the accounts of these items pay from, and sends the items again. If others use or took it,
+ * one transaction for each account holds what it pays from, and decides.
+ */
 async function decideUnfunded(
   place: BatchPlace,
   part: readonly Waiting[],
@@ -146,35 +159,21 @@ async function decideUnfunded(
   const accountIds = [...new Set(part.map(({ item }) => item.accountId))];
   try {
     const settled = await place.sources.settle(place.pool, accountIds, source);
-    if (tries === 0) throw new ApiError("unavailable");
-    const payers: Waiting[] = [];
+    const [payers, busy]: [Waiting[], Waiting[]] = [[], []];
     for (const waiting of part) {
       const result = settled.get(waiting.item.accountId);
       if (result === undefined) waiting.resolve({ kind: "credits_exhausted" });
       else if (result.status === "rejected") waiting.reject(result.reason);
-      else payers.push(waiting);
+      else (result.value === "busy" || tries <= TRIES_HELD ? busy : payers).push(waiting);
     }
-    await decideTogether(place, payers, tries - 1);
+    const apart = [...Map.groupBy(busy, ({ item }) => item.accountId).values()];
+    await Promise.all([
+      decideTogether(place, payers, tries - 1),
+      ...apart.map((items) => decidePart(place, items, { source: "held", tries: tries - 1 })),
+    ]);
   } catch (error) {
     for (const { reject } of part) reject(error);
   }
-}
-
-/** Decides one item in the client's transaction. Asks on another connection what the account pays from. */
-export async function decideOne(
-  client: PoolClient,
-  item: DecisionItem,
-  { pool, sources }: BatchPlace,
-): Promise<DecisionOutcome> {
-  for (let tries = TRIES; tries > 0; tries -= 1) {
-    const source = sources.of(item.accountId);
-    const [outcome] = await decideBatch(client, [item], source, sources.onAmple);
-    if (outcome !== undefined && outcome.kind !== "unfunded") return outcome;
-    const settled = (await sources.settle(pool, [item.accountId], source)).get(item.accountId);
-    if (settled === undefined) return { kind: "credits_exhausted" };
-    if (settled.status === "rejected") throw settled.reason;
-  }
-  throw new ApiError("unavailable");
 }
 
 /**

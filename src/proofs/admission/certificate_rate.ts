@@ -6,8 +6,9 @@ import { type ApiError, rateLimited } from "../../errors.ts";
 import type { DelegationCert } from "../../protocol/documents/certificate.ts";
 import { type ProofBundle, rootCertificate } from "../../protocol/documents/proof_bundle.ts";
 import type { ApiKeyCaller } from "../../route.ts";
-import { type BatchPlace, type Decide, decideOne } from "./batch.ts";
+import type { BatchPlace, Decide } from "./batch.ts";
 import type { StepAside } from "./fair_queue.ts";
+import { decideOne } from "./held_credit.ts";
 
 /** Counts the `allow` decisions with a certificate in the last `windowSeconds`. */
 type CountAllows = (certId: string, windowSeconds: number) => Promise<number>;

@@ -1,9 +1,10 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as price } from "../../../src/accounts/ledger/amounts.ts";
 import { createCreditSources, sliceOf } from "../../../src/accounts/ledger/credit_source.ts";
 import { grantCredits } from "../../../src/accounts/ledger/grants.ts";
 import { readAccountEvent } from "../../../src/events/kinds.ts";
-import { createBatcher, decideOne } from "../../../src/proofs/admission/batch.ts";
+import { createBatcher } from "../../../src/proofs/admission/batch.ts";
+import { decideOne } from "../../../src/proofs/admission/held_credit.ts";
 import { decideBatch } from "../../../src/proofs/decide/decision.ts";
 import type { DecisionItem } from "../../../src/proofs/decide/decision_item.ts";
 import { decisionWorld, placeOf } from "../../proofs/decision_world.ts";
@@ -12,6 +13,7 @@ import { AMPLE, creditOf, itemsFor } from "./credit_world.ts";
 
 const world = decisionWorld();
 const { account, split, settle, stateOf, differencesOf } = creditOf(world);
+const SLICES = { status: "fulfilled", value: "slices" } as const;
 const now = new Date("2026-05-01T10:00:00.000Z");
 const inDecisions = (balance: number, lowAt: number) =>
   sliceOf({ balance_micro_usd: balance * price, low_at_micro_usd: lowAt * price }) / price;
@@ -74,7 +76,7 @@ describe("settling the source of an account's decisions", () => {
   test("keeps the slices near a limit while one of them has credit for a batch", async () => {
     const records = await account(300 * price);
     await split(records, [100, 128]);
-    expect(await settle(records, "slices")).toBe("slices");
+    expect(await settle(records, "slices")).toBe("busy");
     expect((await stateOf(records)).slices).toEqual([100 * price, 128 * price]);
     await world
       .db("balance_slices")
@@ -184,6 +186,37 @@ describe("decisions of an account with ample credit", () => {
     expect(await world.balanceOf(records)).toBe(19_999 * price);
   });
 
+  test.each([
+    ["a batch", (records: Records) => createBatcher(placeOf(world.pool))(itemFor(records))],
+    ["a caller's transaction", (records: Records) => decideInTransaction(records)],
+  ])("in %s charge the slice for which they waited, although others wait for it too", async (_, decide) => {
+    const records = await account(300 * price);
+    await split(records, [200]);
+    const held = await holdSlices(records);
+    const deciding = decide(records);
+    await world.untilBlocked();
+    const next = holdSlices(records);
+    await world.untilBlocked(2);
+    await held.commit();
+    const last = await next;
+    expect(await world.balanceOf(records)).toBe(299 * price);
+    await last.commit();
+    expect(await deciding).toMatchObject({ kind: "decided" });
+  });
+
+  test("charge the balance if others take three sources in a row", async () => {
+    const records = await account(AMPLE);
+    const place = placeOf(world.pool);
+    const settle = vi.fn(async () => new Map([[records.accountId, SLICES]]));
+    expect(
+      await createBatcher({ ...place, sources: { ...place.sources, of: () => "slices", settle } })(
+        itemFor(records),
+      ),
+    ).toMatchObject({ kind: "decided" });
+    expect(settle).toHaveBeenCalledTimes(3);
+    expect(await stateOf(records)).toEqual({ balance: AMPLE - price, isSplit: false, slices: [] });
+  });
+
   test("charge exactly their price, and reconciliation finds no difference", async () => {
     const records = await account(AMPLE);
     const decide = createBatcher(placeOf(world.pool));
@@ -280,15 +313,22 @@ describe("a grant to an account with slices", () => {
   });
 });
 
+async function decideInTransaction(records: Records, end: "commit" | "rollback" = "commit") {
+  const client = await world.pool.connect();
+  try {
+    await client.query("begin");
+    const outcome = await decideOne(client, itemFor(records), placeOf(world.pool));
+    await client.query(end);
+    return outcome;
+  } finally {
+    client.release();
+  }
+}
+
 test("a decision in a caller's transaction finds out what its account pays from", async () => {
   const records = await account(AMPLE);
   await settle(records);
-  const client = await world.pool.connect();
-  await client.query("begin");
-  const outcome = await decideOne(client, itemFor(records), placeOf(world.pool));
-  await client.query("rollback");
-  client.release();
-  expect(outcome).toMatchObject({ kind: "decided" });
+  expect(await decideInTransaction(records, "rollback")).toMatchObject({ kind: "decided" });
   expect(await world.balanceOf(records)).toBe(AMPLE);
 });
 

@@ -63,7 +63,7 @@ export function creditOf(world: DecisionWorld) {
   return { account, split, settle, stateOf, differencesOf };
 }
 
-function settledOf(settled: Settled, accountId: string): CreditSource | undefined {
+function settledOf(settled: Settled, accountId: string): CreditSource | "busy" | undefined {
   const result = settled.get(accountId);
   if (result?.status === "rejected") throw result.reason;
   return result?.value;
