@@ -5,10 +5,10 @@ import { createKeyCounts } from "../concurrency/key_counts.ts";
 import { ApiError } from "../errors.ts";
 import { MAX_BODY_BYTES, refuseNul } from "../input/validate.ts";
 import { ProtocolError } from "../protocol/encoding/errors.ts";
-import { type JsonValue, parseJson, plainJson } from "../protocol/encoding/json.ts";
+import { type JsonLimits, type JsonValue, parseJson, plainJson } from "../protocol/encoding/json.ts";
 
-/** How deep objects and arrays may be nested in a JSON body. */
-const MAX_BODY_DEPTH = 32;
+/** Maximum bytes of a JSON body, and how deep objects and arrays may be nested in it. */
+const LIMITS: JsonLimits = { bytes: MAX_BODY_BYTES, depth: 32 };
 
 const BODY_MS = 10_000;
 
@@ -65,18 +65,18 @@ export function requireJson(request: IncomingMessage, body: Buffer): void {
 /**
  * Returns the value of a JSON body, or `undefined` for an empty body. The body must be well-formed UTF-8,
  * without duplicate members, deep nesting or U+0000. Otherwise throws `invalid_request`, whose message never
- * repeats content of the body.
+ * repeats content of the body. Refuses whole numbers outside ±(2^53−1), or marks each as a `bigint`.
  */
-export function parseBody(body: Buffer): unknown {
+export function parseBody(body: Buffer, largeNumbers?: "mark"): unknown {
   if (body.length === 0) return undefined;
-  const value = readJson(body);
+  const value = readJson(body, { ...LIMITS, ...(largeNumbers && { largeNumbers }) });
   refuseNul(body, value);
   return plainJson(value);
 }
 
-function readJson(body: Buffer): JsonValue {
+function readJson(body: Buffer, limits: JsonLimits): JsonValue {
   try {
-    return parseJson(body, { bytes: MAX_BODY_BYTES, depth: MAX_BODY_DEPTH });
+    return parseJson(body, limits);
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
     throw new ApiError("invalid_request", `body: ${error.code}: ${error.detail}`);

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { type ZodType, z } from "zod";
 import { ApiError } from "../errors.ts";
 import type { Names } from "../input/names.ts";
-import { validate } from "../input/validate.ts";
+import { refuseLarge, validate } from "../input/validate.ts";
 import type { Activity } from "../organizations/activity.ts";
 import type { ApiKeyRates } from "../rates/api_key_rates.ts";
 import type { ChangeRates } from "../rates/change_rates.ts";
@@ -122,8 +122,9 @@ export function inputOf(route: Route): Check {
     if (route.bodyForm === "raw") {
       call.body = bytes;
     } else if (route.body !== undefined) {
-      call.body = validate(route.body, orAbsent(route.body, parseBody(bytes)), "body");
-    } else if (declaresJson(request)) parseBody(bytes);
+      call.body = validate(route.body, orAbsent(route.body, parseBody(bytes, "mark")), "body");
+      refuseLarge(call.body, "body");
+    } else if (declaresJson(request)) parseBody(bytes, "mark");
   };
 }
 

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { fitsBytes } from "../protocol/encoding/fields.ts";
 import { freeText, isoTimeInput } from "./schemas.ts";
+import { jsonText } from "./validate.ts";
 
 const LONGEST_SECONDS = 2_147_483_647;
 
@@ -15,7 +16,7 @@ const MAX_CONSTRAINTS_BYTES = 16_384;
 /** Constraints in a call by a person. The list is stored, so its size is limited. */
 export const boundedConstraints = constraintList
   .refine(
-    (list) => fitsBytes(JSON.stringify(list), MAX_CONSTRAINTS_BYTES),
+    (list) => fitsBytes(jsonText(list), MAX_CONSTRAINTS_BYTES),
     `must have at most ${MAX_CONSTRAINTS_BYTES} bytes as JSON`,
   )
   .describe(`At most ${MAX_CONSTRAINTS_BYTES} bytes of JSON`);

@@ -5,6 +5,7 @@ import type { JsonValue } from "../protocol/encoding/json.ts";
 /** Maximum size of a request body in bytes. */
 export const MAX_BODY_BYTES = 262_144;
 
+const INSIDE = "must be within ±(2^53−1)";
 const SHOWN_FAULTS = 5;
 const SHOWN_CHARACTERS = 300;
 
@@ -14,9 +15,38 @@ const SHOWN_CHARACTERS = 300;
  * body if `part` is omitted.
  */
 export function validate<T>(schema: z.ZodType<T>, value: unknown, part = ""): T {
-  const result = schema.safeParse(value, { reportInput: false });
+  const error: z.core.$ZodErrorMap = ({ input }) => (typeof input === "bigint" ? INSIDE : undefined);
+  const result = schema.safeParse(value, { reportInput: false, error });
   if (result.success) return result.data;
   throw new ApiError("invalid_request", describe(result.error, part));
+}
+
+/**
+ * Throws `invalid_request` if a validated value contains a whole number outside ±(2^53−1), which is marked as
+ * a `bigint`. Such a number may be rounded, so only a member that nobody reads may have one.
+ */
+export function refuseLarge(value: unknown, part: string): void {
+  const path = pathOfLarge(value);
+  if (path === undefined) return;
+  throw new ApiError(
+    "invalid_request",
+    describe(new z.ZodError([{ code: "custom", path, message: INSIDE }]), part),
+  );
+}
+
+function pathOfLarge(value: unknown): (string | number)[] | undefined {
+  if (typeof value === "bigint") return [];
+  if (typeof value !== "object" || value === null) return undefined;
+  for (const [name, member] of Object.entries(value)) {
+    const path = pathOfLarge(member);
+    if (path !== undefined) return [Array.isArray(value) ? Number(name) : name, ...path];
+  }
+  return undefined;
+}
+
+/** Returns `value` as JSON. Writes the digits of a `bigint`, unlike `JSON.stringify`, which throws. */
+export function jsonText(value: unknown): string {
+  return JSON.stringify(value, (_, member) => (typeof member === "bigint" ? Number(member) : member));
 }
 
 function describe({ issues }: z.ZodError, part: string): string {

@@ -8,6 +8,7 @@ describe("inWords", () => {
     ["Too big: expected string to have <=100 characters", "Write at most 100 characters"],
     ["query.q: Too big: expected string to have <=100 characters", "Write at most 100 characters"],
     ["body: invalid_integer: outside ±(2^53−1)", "A number is too large, or has too many digits"],
+    ["body.constraints[0].count: must be within ±(2^53−1)", "A number is too large, or has too many digits"],
     ["1e+21 has no canonical form", "A number is too large, or has too many digits"],
     [
       "tz is not an IANA time zone",

@@ -56,8 +56,8 @@ export const PLANTED_FAULTS: readonly PlantedFault[] = [
   fault(
     "encoding/json_reader.ts",
     "an integer beyond 2^53 is rounded",
-    'if (!Number.isSafeInteger(value)) throw new ProtocolError("invalid_integer"',
-    'if (!Number.isFinite(value)) throw new ProtocolError("invalid_integer"',
+    "return Number.isSafeInteger(value) ? value",
+    "return Number.isFinite(value) ? value",
   ),
   fault(
     "encoding/json_reader.ts",

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { z } from "zod";
 import { createBodyLimits } from "../../src/http/body.ts";
+import { boundedConstraints } from "../../src/input/delegation_fields.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import { echoRoute, jsonRoute } from "./support/sample_routes.ts";
 
@@ -15,6 +16,13 @@ beforeAll(async () => {
     routes: [
       jsonRoute(),
       echoRoute({ id: "raw", path: "/v1/service/raw", bodyForm: "raw", body: z.unknown() }),
+      echoRoute({
+        id: "free",
+        path: "/v1/service/free",
+        body: z
+          .object({ constraints: boundedConstraints, receipt: z.record(z.string(), z.unknown()) })
+          .partial(),
+      }),
       echoRoute({ id: "none", path: "/v1/service/none" }),
       echoRoute({ id: "optional", path: "/v1/service/optional", body: z.object({ a: z.int() }).optional() }),
     ],
@@ -122,6 +130,11 @@ describe("a JSON body", () => {
     ["with two byte-order marks", '\ufeff\ufeff{"text":"a"}', /^body: invalid_json/],
     ["with a byte-order mark inside", '{\ufeff"text":"a"}', /^body: invalid_json/],
     ["with a number too large", '{"text":"a","n":1e999}', /^body: invalid_number/],
+    [
+      "with a number too large for its member",
+      '{"text":"a","list":[{"n":1e16}]}',
+      "body.list[0].n: must be within ±(2^53−1)",
+    ],
     ["an array", "[]", /^body: Invalid input: expected object/],
     ["null", "null", /^body: Invalid input: expected object/],
     ["with a wrong type", '{"text":7}', /^body\.text: Invalid input: expected string, received number$/],
@@ -136,6 +149,19 @@ describe("a JSON body", () => {
     for (const path of ["json", "raw", "none"]) expect((await send(path, marked)).status).toBe(200);
     const coded = await send("json", '{"text":"a"}', { ...JSON_TYPE, "content-encoding": "Identity" });
     expect(coded.status).toBe(200);
+  });
+
+  test("may have whole numbers of any size only in members that are ignored", async () => {
+    const large = '{"at":[1764417600123456789,-9007199254740992,9007199254740992.0,1e300]}';
+    expect(await send("json", `{"text":"a","at":${large}}`)).toEqual({ status: 200, body: { text: "a" } });
+    expect((await send("none", large)).status).toBe(200);
+    expect(await send("none", '{"at":1e400}')).toMatchObject(refused(/^body: invalid_number/));
+    expect(await send("free", `{"constraints":[{"type":"x","params":${large}}]}`)).toMatchObject(
+      refused("body.constraints[0].params.at[0]: must be within ±(2^53−1)"),
+    );
+    expect(await send("free", '{"receipt":{"n":9007199254740993}}')).toMatchObject(
+      refused("body.receipt.n: must be within ±(2^53−1)"),
+    );
   });
 
   test("may be null only on routes that do not require a body", async () => {

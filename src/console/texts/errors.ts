@@ -9,7 +9,10 @@ const FAULTS: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
   [/^Too small: expected \w+ to be >=?(-?[\d.]+)/, (least) => `Write a number that is not below ${least}`],
   [/^Too big: expected \w+ to be <=?(-?[\d.]+)/, (most) => `Write a number that is not above ${most}`],
   [/^Invalid option/, () => "Choose one of those offered"],
-  [/^invalid_integer\b|has no canonical form$/, () => "A number is too large, or has too many digits"],
+  [
+    /^invalid_integer\b|±\(2\^53−1\)$|has no canonical form$/,
+    () => "A number is too large, or has too many digits",
+  ],
   [/^(?:the )?limit is negative/i, () => "Write a number that is not below 0, and its unit"],
   [/^tz is not/i, () => "Write the time zone as the IANA database spells it, such as Europe/Berlin"],
   [/^start and end must be HH:MM/i, () => "Write hours and minutes, such as 09:30"],

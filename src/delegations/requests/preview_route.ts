@@ -1,12 +1,15 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
+import { ApiError } from "../../errors.ts";
 import { constraint, constraintList, expirySeconds } from "../../input/delegation_fields.ts";
 import { numberOf } from "../../input/pagination.ts";
 import { MAX_SCOPES } from "../../input/platform_fields.ts";
 import { idText, isoTime, isoTimeInput } from "../../input/schemas.ts";
 import { validate } from "../../input/validate.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
+import { ProtocolError } from "../../protocol/encoding/errors.ts";
+import { parseJson, plainJson } from "../../protocol/encoding/json.ts";
 import { type Route, route } from "../../route.ts";
 import { showTime } from "../delegation_answers.ts";
 import { findRequest } from "../delegation_records.ts";
@@ -14,6 +17,7 @@ import { readExpiry } from "../requested_end.ts";
 import { judgeApproval } from "./judge_approval.ts";
 
 const MAX_CONSTRAINT_TEXT = 8_000;
+const CONSTRAINT_LIMITS = { bytes: 4 * MAX_CONSTRAINT_TEXT, depth: 32 };
 
 const query = z.object({
   approved_scope: z
@@ -92,11 +96,12 @@ function readConstraints(text = "[]"): z.infer<typeof constraintList> {
   return validate(constraintList, jsonOf(text), "constraints");
 }
 
-/** Parses a JSON string. Returns a string that is not JSON unchanged, so that its schema refuses it. */
+/** Parses a JSON string as strictly as a body. Throws `invalid_request`. */
 function jsonOf(text: string): unknown {
   try {
-    return JSON.parse(text);
-  } catch {
-    return text;
+    return plainJson(parseJson(Buffer.from(text), CONSTRAINT_LIMITS));
+  } catch (error) {
+    if (!(error instanceof ProtocolError)) throw error;
+    throw new ApiError("invalid_request", `constraints: ${error.message}`);
   }
 }

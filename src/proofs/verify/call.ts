@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { ApiError } from "../../errors.ts";
-import { MAX_BODY_BYTES, refuseNul, validate } from "../../input/validate.ts";
+import { jsonText, MAX_BODY_BYTES, refuseNul, validate } from "../../input/validate.ts";
 import { HIDDEN_DOT_SEGMENT, hidesDotSegment } from "../../protocol/constraints/resource_path.ts";
 import { decodeProofBundle, type ProofBundle, proofBundle } from "../../protocol/documents/proof_bundle.ts";
 import { MAX_JSON_NESTING_DEPTH, MAX_PROOF_BUNDLE_BYTES } from "../../protocol/encoding/constants.ts";
@@ -96,7 +96,8 @@ export function readOptions(members: unknown, part = ""): z.infer<typeof verifyO
 
 /**
  * Reads the members of a raw body. Proofs may be nested up to `levels` levels below the body (default 1).
- * Throws `invalid_request` unless the body is one JSON object that the strict parser accepts.
+ * Throws `invalid_request` unless the body is one JSON object that the strict parser accepts. Marks whole
+ * numbers outside ±(2^53−1) as `bigint`s, which proofs, operations and contexts refuse.
  */
 export function readMembers(
   rawBody: Uint8Array,
@@ -104,7 +105,8 @@ export function readMembers(
 ): JsonObject {
   let value: JsonValue;
   try {
-    value = parseJson(rawBody, { bytes: MAX_BODY_BYTES, depth: MAX_JSON_NESTING_DEPTH + levels }, memo);
+    const limits = { bytes: MAX_BODY_BYTES, depth: MAX_JSON_NESTING_DEPTH + levels };
+    value = parseJson(rawBody, { ...limits, largeNumbers: "mark" }, memo);
   } catch (error) {
     throw refusal(error, "invalid_request", "body");
   }
@@ -164,7 +166,7 @@ function readBundle(proof: JsonValue, bodyBytes: number, memo: JsonMemo | undefi
 
 /** Counts the UTF-8 bytes of a bundle as JSON without white space. */
 function bytesOf(proof: JsonValue): number {
-  return Buffer.byteLength(JSON.stringify(plainJson(proof)), "utf8");
+  return Buffer.byteLength(jsonText(plainJson(proof)), "utf8");
 }
 
 /** Throws for ids with U+0000, which this service never issues and the database cannot store. */

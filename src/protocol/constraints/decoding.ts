@@ -64,7 +64,7 @@ function literal<T extends string>(name: T): Decoder<T> {
 
 function extensionParams(value: JsonValue): ExtensionParams {
   if (value instanceof Decimal) throw new ProtocolError("invalid_integer", "not written as a plain integer");
-  if (typeof value === "number" && !Number.isSafeInteger(value)) {
+  if (typeof value === "bigint" || (typeof value === "number" && !Number.isSafeInteger(value))) {
     throw new ProtocolError("invalid_integer", "not a safe integer");
   }
   if (Array.isArray(value)) return value.map(extensionParams);

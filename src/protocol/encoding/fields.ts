@@ -120,6 +120,7 @@ export function integer(min = Number.MIN_SAFE_INTEGER): Decoder<number> {
     if (value instanceof Decimal) {
       throw new ProtocolError("invalid_integer", "not written as a plain integer");
     }
+    if (typeof value === "bigint") throw new ProtocolError("invalid_integer", "outside ±(2^53−1)");
     if (typeof value !== "number") throw wrongType("an integer");
     if (!Number.isSafeInteger(value) || value < min) {
       throw new ProtocolError("invalid_integer", "out of range");
@@ -134,6 +135,7 @@ export const timestamp: Decoder<number> = integer(0);
 /** Decodes a number that may have a fraction or an exponent. */
 export const float: Decoder<number> = (value) => {
   const number = value instanceof Decimal ? value.value : value;
+  if (typeof number === "bigint") throw new ProtocolError("invalid_number", "outside ±(2^53−1)");
   if (typeof number !== "number") throw wrongType("a number");
   if (!Number.isFinite(number)) throw new ProtocolError("invalid_number", "not finite");
   return number;

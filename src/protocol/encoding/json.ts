@@ -10,6 +10,8 @@ export { Decimal, type JsonMemo, type JsonObject, type JsonValue, type PlacedVal
 export type JsonLimits = {
   bytes: number;
   depth: number;
+  /** With `"mark"`, finite whole numbers outside ±(2^53−1) become `bigint`s. Refused by default. */
+  largeNumbers?: "mark";
 };
 
 const DOCUMENT_LIMITS: JsonLimits = { bytes: MAX_PROOF_BUNDLE_BYTES, depth: MAX_JSON_NESTING_DEPTH };
@@ -31,7 +33,8 @@ export function parseJson(
   }
   const document = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const known = memo?.find(document) ?? [];
-  const settings = { maxDepth: limits.depth, memo };
+  const { depth: maxDepth, largeNumbers = "refuse" } = limits;
+  const settings: ReaderSettings = { maxDepth, largeNumbers, memo };
   return (known.length > 0 ? readAround(known, document, settings) : undefined) ?? read(document, settings);
 }
 
@@ -69,7 +72,7 @@ function readAround(
   }
 }
 
-/** Converts a parsed value to plain JavaScript values, and each {@link Decimal} to its number. */
+/** Converts a parsed value to plain values, and each {@link Decimal} to its number. Keeps marked numbers. */
 export function plainJson(value: JsonValue): unknown {
   if (value instanceof Decimal) return value.value;
   if (Array.isArray(value)) return value.map(plainJson);

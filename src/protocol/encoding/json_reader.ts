@@ -9,6 +9,7 @@ const LONGEST_NAME = 1024;
 const LONG_VALUE = 8192;
 const CONTROL_CHARACTERS = Array.from({ length: 0x20 }, (_, code) => String.fromCharCode(code));
 const NUMBER = /(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
+const OUTSIDE = "outside ±(2^53−1)";
 const NOWHERE = Number.POSITIVE_INFINITY;
 
 /** Position of an already parsed value. `at` is its offset in the text that the reader reads. */
@@ -17,8 +18,12 @@ export type KnownPlace = { at: number; value: JsonObject; depth: number };
 /** Character that stands for an already parsed value in the text. No JSON value starts with it. */
 export const PLACEHOLDER = Buffer.from("?");
 
-/** The maximum nesting of objects and arrays, and the cache that stores long objects. */
-export type ReaderSettings = { maxDepth: number; memo: JsonMemo | undefined };
+/** The maximum nesting, the handling of whole numbers outside ±(2^53−1), and the cache of long objects. */
+export type ReaderSettings = {
+  maxDepth: number;
+  largeNumbers: "refuse" | "mark";
+  memo: JsonMemo | undefined;
+};
 
 /** Reads one document of well-formed UTF-8. */
 export class JsonReader {
@@ -26,6 +31,7 @@ export class JsonReader {
   readonly #isAscii: boolean;
   readonly #text: string;
   readonly #maxDepth: number;
+  readonly #largeNumbers: ReaderSettings["largeNumbers"];
   readonly #hasControlCharacters: boolean;
   readonly #memo: JsonMemo | undefined;
   readonly #known: readonly KnownPlace[];
@@ -34,11 +40,16 @@ export class JsonReader {
   #depth = 0;
   #nextEscape = -1;
 
-  constructor(bytes: Buffer, { maxDepth, memo }: ReaderSettings, known: readonly KnownPlace[] = []) {
+  constructor(
+    bytes: Buffer,
+    { maxDepth, largeNumbers, memo }: ReaderSettings,
+    known: readonly KnownPlace[] = [],
+  ) {
     this.#bytes = bytes;
     this.#isAscii = isAscii(bytes);
     this.#text = bytes.toString(this.#isAscii ? "latin1" : "utf8");
     this.#maxDepth = maxDepth;
+    this.#largeNumbers = largeNumbers;
     this.#memo = memo;
     this.#known = known;
     this.#hasControlCharacters = hasControlCharacter(this.#text);
@@ -154,7 +165,7 @@ export class JsonReader {
     return content;
   }
 
-  #readNumber(): number | Decimal {
+  #readNumber(): number | bigint | Decimal {
     NUMBER.lastIndex = this.#at;
     const match = NUMBER.exec(this.#text);
     if (match === null) throw this.#unexpected();
@@ -163,13 +174,18 @@ export class JsonReader {
     const value = Number(lexeme);
     const isWhole = Number.isInteger(value);
     if (whole === lexeme && whole !== "-0") {
-      if (!Number.isSafeInteger(value)) throw new ProtocolError("invalid_integer", "outside ±(2^53−1)");
-      return value;
+      return Number.isSafeInteger(value) ? value : this.#large(value, "invalid_integer", OUTSIDE);
     }
     if (!Number.isFinite(value) || (isWhole && !Number.isSafeInteger(value))) {
-      throw new ProtocolError("invalid_number", "not finite, or a whole number outside ±(2^53−1)");
+      return this.#large(value, "invalid_number", `not finite, or a whole number ${OUTSIDE}`);
     }
     return new Decimal(value);
+  }
+
+  #large(value: number, code: "invalid_integer" | "invalid_number", fault: string): bigint {
+    const isMarked = this.#largeNumbers === "mark" && Number.isFinite(value);
+    if (!isMarked) throw new ProtocolError(code, fault);
+    return BigInt(value);
   }
 
   #readWord<T>(word: string, value: T): T {

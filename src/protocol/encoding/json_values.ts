@@ -7,8 +7,11 @@ export class Decimal {
   }
 }
 
-/** A value from a strictly parsed document. A `number` was written as a plain integer inside ±(2^53−1). */
-export type JsonValue = null | boolean | string | number | Decimal | JsonValue[] | JsonObject;
+/**
+ * A value from a strictly parsed document. A `number` was written as a plain integer inside ±(2^53−1). A
+ * `bigint` marks a whole number outside that range, which may be rounded. It may be ignored, but not used.
+ */
+export type JsonValue = null | boolean | string | number | bigint | Decimal | JsonValue[] | JsonObject;
 
 /** An object from a strictly parsed document. Every member is an own property. */
 export type JsonObject = {

@@ -57,6 +57,8 @@ describe("the preview of an approval", () => {
     ["invalid_constraints", { constraints: '[{"type":"max_rate","count":0,"window_s":1}]' }],
     ["constraint_widened", { constraints: JSON.stringify([EURO(101)]) }],
     ["invalid_request", { constraints: "[" }],
+    ["invalid_request", { constraints: '[{"type":"max_rate","count":9007199254740993,"window_s":1}]' }],
+    ["invalid_request", { constraints: '[{"type":"max_rate","count":1,"count":1,"window_s":1}]' }],
     ["invalid_request", { expires_in: "soon" }],
   ])("gives the same error as the approval: %s for %j", async (code, asked) => {
     const { person, requestId } = await requested(api, {

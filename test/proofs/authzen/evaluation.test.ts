@@ -21,6 +21,14 @@ const ask = (app: Application, body: unknown, headers = {}): Promise<HttpAnswer>
     csrf: false,
   });
 
+/** Sends a question as text, for numbers that JSON.stringify cannot write. */
+async function askRaw(app: Application, body: string): Promise<HttpAnswer> {
+  const headers = { "content-type": "application/json", "x-service-api-key": app.platform.apiKey };
+  const response = await fetch(`${world.api.url}/access/v1/evaluation`, { method: "POST", headers, body });
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, body: JSON.parse(text), text };
+}
+
 describe("an AuthZEN question with a proof", () => {
   test("charges and records the decision, and spends the proof", async () => {
     const app = await world.application();
@@ -67,6 +75,25 @@ describe("an AuthZEN question with a proof", () => {
       context: { reason: "constraint_denied" },
     });
     expect(errorOf(await ask(app, question(app, { context: { amount: "10" } })))).toBe("400 invalid_request");
+  });
+
+  test("may have large numbers in the free-form context and properties, but not in a fact that constraints use", async () => {
+    const app = await world.application([]);
+    await certify(app, ["data:read"], {
+      constraints: [{ type: "max_amount", max_amount: 2 ** 53 - 1, currency: "USD" }],
+    });
+    const proof_bundle = await app.proof();
+    const body = (facts: string) =>
+      JSON.stringify(question(app, { context: { proof_bundle, currency: "USD", facts: 0 } }))
+        .replace('"facts":0', facts)
+        .replace('"action":{', '"action":{"properties":{"at":1764417600123456789},');
+    const send = (facts: string) => askRaw(app, body(facts));
+    for (const amount of ["9007199254740993", "9007199254740992", "9007199254740992.0", "1e16"]) {
+      expect(errorOf(await send(`"amount":${amount}`))).toBe("400 invalid_request");
+    }
+    expect((await send('"amount":7,"at":{"ns":[1764417600123456789]}')).body).toMatchObject({
+      decision: true,
+    });
   });
 
   test("gets the newest certificate's reason if it is repeated without the proof and no certificate allows the action", async () => {

@@ -35,9 +35,49 @@ describe("reading a verify call", () => {
       '{"required_scope":"data:read","proof_bundle":{},"context":{"amount":"7"}}',
       "invalid_request context.amount",
     ],
+    [
+      '{"required_scope":"data:read","proof_bundle":{},"context":9007199254740993}',
+      "invalid_request context",
+    ],
+    ['{"required_scope":9007199254740993,"proof_bundle":{}}', "invalid_request required_scope"],
+    ['{"required_scope":"data:read","proof_bundle":9007199254740993}', "invalid_proof proof_bundle"],
+    ['{"required_scope":"data:read","proof_ref":9007199254740993}', "invalid_proof proof_ref"],
+    ['{"required_scope":"data:read","proof_bundle":{},"sent_ns":1e400}', "invalid_request body"],
   ])("with the body %s throws %s", (body, expected) => {
     expect(refusal(call(body))).toBe(expected);
   });
+
+  test.each(["9007199254740993", "9007199254740992", "9007199254740992.0", "1e16"])(
+    "throws invalid_request for the amount %s, which may be rounded",
+    (amount) => {
+      const body = `{"required_scope":"data:read","proof_bundle":{},"context":{"amount":${amount}}}`;
+      expect(refusal(call(body))).toBe("invalid_request context.amount");
+    },
+  );
+
+  test("ignores large numbers in members that verify does not know, also within the context", async () => {
+    const bundle = await prove();
+    const text = JSON.stringify(bundle);
+    const large = '{"at":[1764417600123456789,1e300]}';
+    const body = `{"required_scope":"data:read","proof_bundle":${text},"sent":${large},"context":{"sent":${large}}}`;
+    expect(call(body)()).toEqual({
+      options: { required_scope: "data:read", context: {} },
+      proof: { bundle },
+    });
+  });
+
+  test.each(["challenge_at", "issued_at", "expires_at"])(
+    "throws invalid_proof for a large number in the proof's %s, whatever the size of the body",
+    async (member) => {
+      const text = JSON.stringify(await prove());
+      const proof = text.replace(new RegExp(`"${member}":\\d+`), `"${member}":9007199254740993`);
+      expect(proof).not.toBe(text);
+      for (const padding of ["", "x".repeat(140_000)]) {
+        const body = `{"required_scope":"data:read","proof_bundle":${proof},"padding":"${padding}"}`;
+        expect(refusal(call(body))).toBe("invalid_proof proof_bundle");
+      }
+    },
+  );
 
   test("accepts the bundle as an object, as base64 or base64url, or in the header", async () => {
     const bundle = await prove();

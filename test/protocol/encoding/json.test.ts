@@ -142,6 +142,23 @@ describe("strict JSON", () => {
     expect(() => parse(text)).toThrow(refuses("invalid_number"));
   });
 
+  test.each([
+    "9007199254740992",
+    "-9007199254740992",
+    "1764417600123456789",
+    "9007199254740992.0",
+    "1e16",
+    "1e308",
+  ])("marks the whole number %s as a bigint if the caller asks for marks", (text) => {
+    const limits = { bytes: 1000, depth: 1, largeNumbers: "mark" as const };
+    expect(plainJson(parseJson(bytes(`[${text}]`), limits))).toEqual([BigInt(Number(text))]);
+  });
+
+  test.each(["1e400", "-1e400", "1".repeat(400)])("refuses the number %s also with marks", (text) => {
+    const limits = { bytes: 1000, depth: 1, largeNumbers: "mark" as const };
+    expect(() => parseJson(bytes(text), limits)).toThrow(expect.objectContaining({ name: "ProtocolError" }));
+  });
+
   test("accepts the largest whole number with a fraction of zero", () => {
     expect(parse("9007199254740991.0")).toEqual(new Decimal(9007199254740991));
   });
