@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type Koa from "koa";
 import { describeFault } from "../describe_fault.ts";
 import type { Logger } from "../log.ts";
+import type { Cookies } from "./cookies.ts";
 import type { Observe } from "./deadline.ts";
 import type { HttpCall } from "./http_call.ts";
 import { bodyBeside, type Reply, sendEarly, sendReply } from "./replies.ts";
@@ -14,6 +15,7 @@ type AnsweringDeps = {
   unreadBodies: UnreadBodies;
   /** Returns the network that a request comes from, or an empty string if the network is unknown. */
   clientOf(request: IncomingMessage): string;
+  cookies: Pick<Cookies, "removeForeign">;
 };
 
 /** Sends replies as responses with the common headers, and counts the responses by route and status. */
@@ -31,11 +33,18 @@ export function createAnswering({
   commonHeaders,
   unreadBodies,
   clientOf,
+  cookies,
 }: AnsweringDeps): Answering {
   const headersOf = ({ id }: HttpCall) => ({ ...commonHeaders, "x-request-id": id.answered });
 
-  function send(call: HttpCall, reply: Reply): void {
+  function withRemovals({ request }: HttpCall, reply: Reply): Reply {
+    const removals = cookies.removeForeign(request);
+    return removals.length === 0 ? reply : { ...reply, cookies: [...(reply.cookies ?? []), ...removals] };
+  }
+
+  function send(call: HttpCall, answered: Reply): void {
     const { request, response } = call;
+    const reply = withRemovals(call, answered);
     end(call, reply, () => {
       if (request.complete) {
         sendReply(response, reply, headersOf(call));
@@ -65,7 +74,7 @@ export function createAnswering({
       if (reply === undefined) {
         if (typeof ctx.body === "string") ctx.body = bodyBeside(call.id.answered, ctx.body);
       } else if (call.request.complete && reply.rest === undefined) {
-        end(call, reply, () => writeReply(ctx, reply));
+        end(call, reply, () => writeReply(ctx, withRemovals(call, reply)));
       } else {
         // Sends the reply without Koa. Koa would end the response immediately, and close a connection
         // whose request is still arriving. Koa would also log each client that disconnects during a file.

@@ -141,6 +141,7 @@ function createParts(deps: AppDeps) {
     commonHeaders: securityHeaders(config.BASE_URL),
     unreadBodies: createUnreadBodies(),
     clientOf: (request) => networkOf(addressOf(request)),
+    cookies,
   });
   const bodyLimits = createBodyLimits(deps.bodies ?? { perClient: BODIES_PER_CLIENT });
   return {

@@ -1,3 +1,5 @@
+import type { IncomingMessage } from "node:http";
+import { isIP } from "node:net";
 import { parseCookie, stringifySetCookie } from "cookie";
 import { ApiError } from "../errors.ts";
 import type { Names } from "../input/names.ts";
@@ -11,10 +13,23 @@ export type Cookies = {
    * which.
    */
   read(header: string | undefined, name: CookieName): string | undefined;
+  /** Returns a cookie's value, or `undefined` if `read` would refuse the header. */
+  readUnique(header: string | undefined, name: CookieName): string | undefined;
   /** Returns a cookie's name as sent to browsers. */
   nameOf(name: CookieName): string;
   write(change: CookieChange): string;
+  /**
+   * Returns `Set-Cookie` values that remove the cookies of other hosts and paths, if the request has a name
+   * twice with different values. The service's own cookies stay. Without this, the other host could lock the
+   * person out until they delete the cookies themselves.
+   */
+  removeForeign(request: IncomingMessage): string[];
 };
+
+/** Maximum number of cookies that a response removes. Proxies limit the size of a response's headers. */
+const MAX_REMOVED = 24;
+/** How many segments of the request's path can be the path of a removed cookie. */
+const REMOVED_DEPTH = 3;
 
 /**
  * Creates the cookies for a base URL. They are `SameSite=Lax`, limited to the base URL's path, and `Secure`
@@ -24,6 +39,7 @@ export type Cookies = {
 export function createCookies(names: Names, baseUrl: string): Cookies {
   const base = new URL(baseUrl);
   const secure = !(base.protocol === "http:" && isLoopback(base.hostname));
+  const domains = domainsOf(base.hostname);
   const root = base.pathname.replace(/\/+$/, "");
   const paths = {
     session: `${root}/`,
@@ -31,18 +47,42 @@ export function createCookies(names: Names, baseUrl: string): Cookies {
     refresh: `${root}/v1/auth/refresh`,
     sign_in: `${root}/v1/auth/email`,
   };
+  const cookieNames = Object.keys(paths) as CookieName[];
+
+  function read(header: string | undefined, name: CookieName): string | undefined {
+    const own = names.cookie(name);
+    const values = valuesOf(header, own);
+    if (values.size > 1) {
+      throw new ApiError("invalid_request", `cookie: ${own} is sent twice with different values`);
+    }
+    return [...values][0];
+  }
+
+  function readUnique(header: string | undefined, name: CookieName): string | undefined {
+    const values = valuesOf(header, names.cookie(name));
+    return values.size > 1 ? undefined : [...values][0];
+  }
+
+  function removeForeign({ headers: { cookie }, url = "/" }: IncomingMessage): string[] {
+    if (cookie === undefined) return [];
+    return cookieNames
+      .filter((name) => valuesOf(cookie, names.cookie(name)).size > 1)
+      .flatMap((name) =>
+        prefixesOf(url)
+          .flatMap((path) => domains.map((domain) => ({ path, ...domain })))
+          .filter((place) => "domain" in place || place.path !== paths[name])
+          .map((place) =>
+            stringifySetCookie({ name: names.cookie(name), value: "", maxAge: 0, secure, ...place }),
+          ),
+      )
+      .slice(0, MAX_REMOVED);
+  }
+
   return {
     nameOf: names.cookie,
-    read(header, name) {
-      if (header === undefined) return undefined;
-      const own = names.cookie(name);
-      const pairs = header.split(";").filter((pair) => pair.split("=", 1)[0]?.trim() === own);
-      const values = new Set(pairs.map((pair) => parseCookie(pair)[own]));
-      if (values.size > 1) {
-        throw new ApiError("invalid_request", `cookie: ${own} is sent twice with different values`);
-      }
-      return [...values][0];
-    },
+    read,
+    readUnique,
+    removeForeign,
     write: ({ name, value, maxAgeSeconds }) =>
       stringifySetCookie({
         name: names.cookie(name),
@@ -54,6 +94,33 @@ export function createCookies(names: Names, baseUrl: string): Cookies {
         secure,
       }),
   };
+}
+
+/** Returns the different values that a `Cookie` header has for a name. */
+function valuesOf(header: string | undefined, name: string): Set<string | undefined> {
+  const pairs = (header ?? "").split(";").filter((pair) => pair.split("=", 1)[0]?.trim() === name);
+  return new Set(pairs.map((pair) => parseCookie(pair)[name]));
+}
+
+/**
+ * Returns the `Domain` attributes of cookies that browsers send to a host: the host itself, each parent
+ * domain, and none. Browsers ignore the domains that they reserve, such as `co.uk`.
+ */
+function domainsOf(hostname: string): { domain?: string }[] {
+  const labels = hostname.split(".");
+  if (isIP(hostname) !== 0 || hostname.startsWith("[")) return [{}];
+  const own = labels.slice(0, -1).map((_, index) => ({ domain: labels.slice(index).join(".") }));
+  return [...own, {}];
+}
+
+/** Returns the paths of cookies that browsers send to a URL (RFC 6265 §5.1.4), the shortest first. */
+function prefixesOf(url: string): string[] {
+  const segments = (url.split(/[?#]/, 1)[0] ?? "").split("/").slice(1, REMOVED_DEPTH + 1);
+  const prefixes = segments.flatMap((_, index) => {
+    const prefix = `/${segments.slice(0, index + 1).join("/")}`;
+    return [prefix, `${prefix}/`];
+  });
+  return [...new Set(["/", ...prefixes])].filter((path) => /^[!-:<-~]+$/.test(path) && !path.includes("//"));
 }
 
 function isLoopback(hostname: string): boolean {

@@ -2,7 +2,7 @@ import type { Browser } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { RENEW } from "../../src/console/core/places.ts";
 import { consolePages } from "../../src/console/pages.ts";
-import type { TestApi } from "../support/api.ts";
+import { startApi, type TestApi } from "../support/api.ts";
 import { violations } from "./support/axe.ts";
 import { program, withChromium } from "./support/in_chromium.ts";
 import { expectFaultless } from "./support/looks.ts";
@@ -205,5 +205,30 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await window.page.waitForTimeout(500);
     expect(window.complaints.join(" ")).toMatch(/frame-ancestors|ERR_BLOCKED_BY_RESPONSE/);
     await window.close();
+  });
+
+  test("a cookie from a host of the same site cannot lock a person out", async () => {
+    const hosts = await startApi({ shares: api, config: { BASE_URL: "http://console.site.localhost" } });
+    const { client } = await hosts.person();
+    const context = await browser.newContext();
+    const url = `http://console.site.localhost:${hosts.port}/console`;
+    const own = ["service_session", "service_csrf"].map((name) => ({
+      name,
+      value: client.cookie(name) ?? "",
+    }));
+    await context.addCookies(own.map((each) => ({ ...each, domain: "console.site.localhost", path: "/" })));
+    await context.addCookies(
+      own.map(({ name }) => ({ name, value: "planted", domain: ".site.localhost", path: "/console" })),
+    );
+    const page = await context.newPage();
+    await page.goto(url);
+    await page.getByText("Another site has put a cookie of this site into your browser.").waitFor();
+    await page.goto(url);
+    await page.getByRole("link", { name: "Agents" }).waitFor();
+    const left = await context.cookies();
+    expect(left.map(({ name, value }) => ({ name, value }))).toEqual(expect.arrayContaining(own));
+    expect(left.filter(({ value }) => value === "planted")).toEqual([]);
+    await context.close();
+    await hosts.stop();
   });
 });

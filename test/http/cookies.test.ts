@@ -1,3 +1,4 @@
+import type { IncomingMessage } from "node:http";
 import { describe, expect, test } from "vitest";
 import { createCookies } from "../../src/http/cookies.ts";
 import { createNames } from "../../src/input/names.ts";
@@ -65,4 +66,63 @@ describe("cookies", () => {
       expect(read(header, "refresh")).toBeUndefined();
     },
   );
+
+  describe("removal of foreign cookies", () => {
+    const removals = (baseUrl: string, cookie: string | undefined, url = "/console/agents?a=/b") => {
+      const request = { url, headers: cookie === undefined ? {} : { cookie } } as IncomingMessage;
+      return createCookies(names, baseUrl).removeForeign(request);
+    };
+    const doubled = "service_csrf=a; service_csrf=b";
+
+    test("covers every domain and path that browsers may have sent them for", () => {
+      const removed = removals("https://api.example.com", doubled, "/console?a=/b");
+      expect(removed).toEqual(
+        ["/", "/console", "/console/"].flatMap((path) =>
+          ["api.example.com", "example.com", undefined]
+            .filter((domain) => domain !== undefined || path !== "/")
+            .map((domain) => {
+              const attribute = domain === undefined ? "" : `Domain=${domain}; `;
+              return `service_csrf=; Max-Age=0; ${attribute}Path=${path}; Secure`;
+            }),
+        ),
+      );
+    });
+
+    test("removes nothing if the service can tell which value is its own", () => {
+      for (const cookie of [undefined, "", "service_csrf=a", "service_csrf=a; service_csrf=a; x=1; x=2"]) {
+        expect(removals("https://api.example.com", cookie)).toEqual([]);
+      }
+    });
+
+    test.each(["https://example.com/base", "https://example.com"])(
+      "keeps the service's own cookies: %s",
+      (baseUrl) => {
+        const { pathname } = new URL(baseUrl);
+        const own = pathname === "/" ? "/" : `${pathname}/`;
+        const removed = removals(baseUrl, doubled, `${own}console`);
+        expect(removed.some((each) => each.includes(`Path=${own};`))).toBe(true);
+        expect(removed.filter((each) => !each.includes("Domain="))).not.toContain(
+          `service_csrf=; Max-Age=0; Path=${own}; Secure`,
+        );
+      },
+    );
+
+    test("keeps a response's headers small, whatever the URL contains", () => {
+      const all = ["session", "csrf", "refresh", "sign_in"].map(
+        (name) => `service_${name}=a; service_${name}=b`,
+      );
+      for (const url of [`/${"a/".repeat(5_000)}`, "//", "/a;b/\u00ff/\x01", "", "*"]) {
+        const removed = removals("https://a.b.c.d.example.com", all.join("; "), url);
+        expect(removed.length).toBeLessThanOrEqual(24);
+        expect(removed.join("").length).toBeLessThan(3_000);
+      }
+    });
+
+    test.each(["http://127.0.0.1", "http://[::1]:80", "https://192.0.2.1", "http://localhost:80"])(
+      "names no domain for an address or a single label: %s",
+      (baseUrl) => {
+        expect(removals(baseUrl, doubled).join("")).not.toContain("Domain=");
+      },
+    );
+  });
 });

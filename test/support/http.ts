@@ -44,10 +44,11 @@ export function createClient(baseUrl: string, word = "service"): HttpClient {
     const [pair = "", ...attributes] = header.split("; ");
     const [name = "", value = ""] = pair.split("=");
     const of = (key: string) => attributes.find((each) => each.startsWith(`${key}=`))?.slice(key.length + 1);
-    if (of("Max-Age") === "0") {
+    const path = of("Path") ?? "/";
+    if (of("Max-Age") !== "0") {
+      cookies.set(name, { value, path });
+    } else if (cookies.get(name)?.path === path && of("Domain") === undefined) {
       cookies.delete(name);
-    } else {
-      cookies.set(name, { value, path: of("Path") ?? "/" });
     }
   }
 

@@ -55,7 +55,9 @@ export function beginVisit(deps: VisitDeps, requested: Requested, session: Visit
   };
   const cookie = (name: CookieName): string | undefined => {
     const set = fresh.get(deps.cookies.nameOf(name));
-    return set === undefined ? deps.cookies.read(exchange.request.headers.cookie, name) : set || undefined;
+    return set === undefined
+      ? deps.cookies.readUnique(exchange.request.headers.cookie, name)
+      : set || undefined;
   };
   const call = createCall(deps, requested, keep);
   const path = new URL(exchange.request.url ?? "/", "http://console").pathname;

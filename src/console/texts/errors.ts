@@ -13,6 +13,11 @@ const FAULTS: readonly (readonly [RegExp, (...found: string[]) => string])[] = [
     /^invalid_integer\b|±\(2\^53−1\)$|has no canonical form$/,
     () => "A number is too large, or has too many digits",
   ],
+  [
+    /^cookie: .+ is sent twice/,
+    () =>
+      "Another site has put a cookie of this site into your browser. It is removed now. Open the page again",
+  ],
   [/^(?:the )?limit is negative/i, () => "Write a number that is not below 0, and its unit"],
   [/^tz is not/i, () => "Write the time zone as the IANA database spells it, such as Europe/Berlin"],
   [/^start and end must be HH:MM/i, () => "Write hours and minutes, such as 09:30"],
