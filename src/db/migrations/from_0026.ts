@@ -262,6 +262,19 @@ alter table connections add column outside_verifiers text[] not null default '{}
 `,
 };
 
+/** Lets the upkeep find requests that nobody decided without reading all requests. */
+export const undecidedRequests = {
+  name: "0032_undecided_requests",
+  sql: "comment on index delegation_requests_undecided is 'Serves the deletion of undecided requests'",
+  indexes: [
+    {
+      name: "delegation_requests_undecided",
+      table: "delegation_requests",
+      on: "(expires_at) where status in ('pending', 'expired', 'withdrawn') and external_id is null",
+    },
+  ],
+};
+
 /** The migrations of this file, in order. A new one goes to the end. */
 export const latest = [
   organizations,
@@ -270,4 +283,5 @@ export const latest = [
   rotationRequests,
   creditSlices,
   outsideVerifiers,
+  undecidedRequests,
 ];

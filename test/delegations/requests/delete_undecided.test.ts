@@ -1,0 +1,30 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { addSeconds } from "../../../src/clock.ts";
+import { deleteUndecided } from "../../../src/delegations/requests/delete_undecided.ts";
+import { startApi, type TestApi } from "../../support/api.ts";
+import { copyRequest, requested } from "../../support/platform_world.ts";
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await startApi();
+});
+afterAll(() => api.stop());
+
+test("the deletion of undecided requests reads only requests that it can delete", async () => {
+  const { requestId } = await requested(api);
+  await api.db("delegation_requests").where({ request_id: requestId }).update({ status: "denied" });
+  await copyRequest(api.db, requestId, 5_000);
+  await api.db("delegation_requests").where({ request_id: requestId }).update({ status: "expired" });
+  await api.db.raw("analyze delegation_requests");
+  const now = addSeconds(api.clock.now(), 400 * 86_400);
+  const sent: { sql: string; bindings: unknown[] }[] = [];
+  const note = (query: { sql: string; bindings: unknown[] }) => void sent.push(query);
+  api.db.on("query", note);
+  expect(await deleteUndecided({ db: api.db, now, keptDays: 30 })).toBe(1);
+  api.db.off("query", note);
+  const { sql = "", bindings } = sent.find((query) => query.sql.startsWith("delete from")) ?? {};
+  const { rows } = await api.pools.decisions.query(`explain ${sql}`, bindings);
+  const plan = rows.map((row) => row["QUERY PLAN"]).join("\n");
+  expect(plan).toMatch(/Index Scan using delegation_requests_undecided/);
+  expect(plan).not.toMatch(/Seq Scan on delegation_requests/);
+});
