@@ -7,11 +7,11 @@ import { ApiError } from "../../errors.ts";
 import type { KafkaSettings } from "../../input/event_settings.ts";
 import { exitStatus, UsageError } from "../../input/exit_status.ts";
 import type { Reader } from "../published.ts";
-import { type ListOptions, listLetters, showLetters } from "./list_dead_letters.ts";
-import type { ReplayRangeOptions } from "./range.ts";
-import { type ReplayLettersOptions, replayLetters } from "./replay_dead_letters.ts";
+import { checkList, type ListOptions, listLetters, showLetters } from "./list_dead_letters.ts";
+import { type ReplayRangeOptions, readRange } from "./range.ts";
+import { checkReplay, type ReplayLettersOptions, replayLetters } from "./replay_dead_letters.ts";
 import { replayRange } from "./replay_range.ts";
-import { EventsError, printable, printableJson, type Report, UnfinishedError } from "./report.ts";
+import { EventsError, printable, printableJson, type Report, readUuid, UnfinishedError } from "./report.ts";
 import { showStatus } from "./status.ts";
 
 type Stream = { write(text: string): unknown };
@@ -46,21 +46,65 @@ export type EventsCommands = {
 export function createEventsCommands(deps: EventsCommandsDeps): EventsCommands {
   const progress = (line: string) => void deps.err.write(`deputize events: ${line}\n`);
   return {
-    status: (options) => run(deps, options, (db, clock) => showStatus(db, { ...deps, clock })),
-    listLetters: (options) => run(deps, options, (db) => listLetters(db, options)),
-    showLetters: (options) => run(deps, options, (db) => showLetters(db, options.eventId)),
+    status: (options) =>
+      run(
+        deps,
+        options,
+        () => {},
+        (db, clock) => showStatus(db, { ...deps, clock }),
+      ),
+    listLetters: (options) =>
+      run(
+        deps,
+        options,
+        () => checkList(options),
+        (db) => listLetters(db, options),
+      ),
+    showLetters: (options) =>
+      run(
+        deps,
+        options,
+        () => readUuid(options.eventId, "an event's id"),
+        (db) => showLetters(db, options.eventId),
+      ),
     replayLetters: (options) =>
-      run(deps, options, (db, clock) => replayLetters(db, { ...deps, clock }, options)),
+      run(
+        deps,
+        options,
+        () => checkReplay(options),
+        (db, clock) => replayLetters(db, { ...deps, clock }, options),
+      ),
     replayRange: (options) =>
-      run(deps, options, (db, clock) => replayRange(db, { ...deps, clock, progress }, options)),
+      run(
+        deps,
+        options,
+        () => readRange(options),
+        (db, clock) => replayRange(db, { ...deps, clock, progress }, options),
+      ),
   };
 }
 
+/** `check` throws for a wrong command line, before anything connects. */
 async function run(
-  { url, clock, out, err }: EventsCommandsDeps,
+  deps: EventsCommandsDeps,
+  options: Typed,
+  check: () => unknown,
+  command: (db: Database, clock: Clock) => Promise<Report>,
+): Promise<number> {
+  try {
+    check();
+  } catch (error) {
+    return complain(deps, error);
+  }
+  return runConnected(deps, options, command);
+}
+
+async function runConnected(
+  deps: EventsCommandsDeps,
   { json: asJson }: Typed,
   command: (db: Database, clock: Clock) => Promise<Report>,
 ): Promise<number> {
+  const { url, clock, out } = deps;
   const db = openDatabase({ url, name: "deputize-events", max: 1, keepsSession: true, onError: () => {} });
   try {
     await requireSessions(url);
@@ -69,13 +113,18 @@ async function run(
     return status;
   } catch (error) {
     throwRefusal(error);
-    const said = [EventsError, UsageError, ApiError, UnfinishedError].some((type) => error instanceof type);
-    const complaint = said ? reasonOf(error) : `the database could not be used (${reasonOf(error)})`;
-    err.write(`deputize events: ${printable(complaint)}\n`);
-    return statusOf(error);
+    return complain(deps, error);
   } finally {
     await db.destroy();
   }
+}
+
+/** Prints why a command failed, and returns its exit status. */
+function complain({ err }: EventsCommandsDeps, error: unknown): number {
+  const said = [EventsError, UsageError, ApiError, UnfinishedError].some((type) => error instanceof type);
+  const complaint = said ? reasonOf(error) : `the database could not be used (${reasonOf(error)})`;
+  err.write(`deputize events: ${printable(complaint)}\n`);
+  return statusOf(error);
 }
 
 /** Only a cursor of another list is refused with an `ApiError`. */

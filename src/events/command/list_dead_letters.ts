@@ -24,13 +24,10 @@ const newestFirst: PageOrder = {
 
 /** `deputize events dead-letters list`: returns a page of letters, newest first. Throws `UsageError`. */
 export async function listLetters(db: Database, options: ListOptions): Promise<Report> {
-  const page = pageQuery.safeParse({ limit: options.limit, cursor: options.cursor });
-  if (!page.success) {
-    throw new UsageError("--limit is not a number from 1 to 100, or --cursor is too long");
-  }
+  const page = readPageQuery(options);
   const named = lettersOf(db, options).select("*", db.raw("consumer || '/' || event_id as letter"));
   const query = db.from(named.as("l")).select("l.*");
-  const { rows, next_cursor } = await readPage<DeadLetterRow>(query, newestFirst, page.data);
+  const { rows, next_cursor } = await readPage<DeadLetterRow>(query, newestFirst, page);
   const letters = rows.map(toLetter);
   const lines = letters.map(({ created_at, consumer, event, reason }) =>
     [created_at.toISOString(), consumer, event.type, event.eventId, reason].map(printable).join("  "),
@@ -41,6 +38,26 @@ export async function listLetters(db: Database, options: ListOptions): Promise<R
       ...(lines.length > 0 ? lines : ["No dead letters"]),
       ...(next_cursor === null ? [] : [`For more: --cursor ${next_cursor}`]),
     ],
+  };
+}
+
+function readPageQuery({ limit, cursor }: ListOptions) {
+  const page = pageQuery.safeParse({ limit, cursor });
+  if (page.success) return page.data;
+  throw new UsageError("--limit is not a number from 1 to 100, or --cursor is too long");
+}
+
+/** Throws `UsageError` if an option is wrong. */
+export function checkList(options: ListOptions): void {
+  readPageQuery(options);
+  readTimes(options);
+}
+
+/** Returns the times of these filters. Throws `UsageError`. */
+export function readTimes({ since, until }: LetterFilters): { since?: Date; until?: Date } {
+  return {
+    ...(since !== undefined && { since: readTime("--since", since) }),
+    ...(until !== undefined && { until: readTime("--until", until) }),
   };
 }
 
@@ -58,15 +75,14 @@ export async function showLetters(db: Database, typedId: string): Promise<Report
 }
 
 /** Returns a query for the dead letters that match the filters. Throws `UsageError` for an invalid time. */
-export function lettersOf(
-  db: Pick<Database, "from">,
-  { consumer, type, since, until }: LetterFilters,
-): Knex.QueryBuilder {
+export function lettersOf(db: Pick<Database, "from">, filters: LetterFilters): Knex.QueryBuilder {
+  const { consumer, type } = filters;
+  const { since, until } = readTimes(filters);
   const found = db.from("dead_letters");
   if (consumer !== undefined) found.where({ consumer });
   if (type !== undefined) found.whereRaw("event ->> 'type' = ?", [type]);
-  if (since !== undefined) found.where("created_at", ">=", readTime("--since", since));
-  if (until !== undefined) found.where("created_at", "<", readTime("--until", until));
+  if (since !== undefined) found.where("created_at", ">=", since);
+  if (until !== undefined) found.where("created_at", "<", until);
   return found;
 }
 

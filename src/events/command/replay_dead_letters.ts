@@ -7,7 +7,7 @@ import { rememberLonger } from "../inbox.ts";
 import { putBack } from "../outbox.ts";
 import type { Reader } from "../published.ts";
 import { PUBLISHED_DAYS } from "../retention.ts";
-import { type Letter, type LetterFilters, lettersOf, toLetter } from "./list_dead_letters.ts";
+import { type Letter, type LetterFilters, lettersOf, readTimes, toLetter } from "./list_dead_letters.ts";
 import { counted, EventsError, type Report, readUuid } from "./report.ts";
 
 /** Options of `deputize events dead-letters replay`. */
@@ -56,6 +56,12 @@ export async function replayLetters(
       ? await replayNamed(db, deps, readIds(options), options.dryRun)
       : await replayFound(db, deps, readFilters(options), options.dryRun);
   return report(counts, options.dryRun === true);
+}
+
+/** Throws `UsageError` if an option is wrong. */
+export function checkReplay(options: ReplayLettersOptions): void {
+  if (options.eventIds.length > 0) readIds(options);
+  else readTimes(readFilters(options));
 }
 
 function readIds({ eventIds, all, consumer, type, since, until }: ReplayLettersOptions): string[] {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { beforeEach, expect, test } from "vitest";
+import type { EventsCommands } from "../../../src/events/command/events_command.ts";
 import { appendEvent } from "../../../src/events/outbox.ts";
 import { toEvent } from "../../../src/events/relay.ts";
 import { makeConnection, secretBox } from "../support/connection.ts";
@@ -125,6 +126,21 @@ test.each([
     out: "",
     err: `deputize events: ${message}\n`,
   });
+});
+
+test.each<[string, (commands: EventsCommands) => Promise<number>]>([
+  ["list", (commands) => commands.listLetters({ since: "yesterday" })],
+  ["list", (commands) => commands.listLetters({ limit: "0" })],
+  ["show", (commands) => commands.showLetters({ eventId: "x" })],
+  ["replay of named letters", (commands) => commands.replayLetters({ eventIds: ["x"] })],
+  ["replay of letters", (commands) => commands.replayLetters({ eventIds: [], until: "today" })],
+  ["replay of a range", (commands) => commands.replayRange({ from: "2026-11-24", to: "today" })],
+])("the command %s rejects a wrong value before it connects to the database", async (_, work) => {
+  const nowhere = new URL(home.url);
+  nowhere.port = "1";
+  const ended = await call({ url: nowhere.href }, work);
+  expect([ended.status, ended.out]).toEqual([2, ""]);
+  expect(ended.err).toMatch(/^deputize events: .* is not .*\n$/);
 });
 
 test("a missing dead letter and an unavailable database are reported in one line", async () => {
