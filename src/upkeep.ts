@@ -1,6 +1,7 @@
 import type { Pool } from "pg";
 import { sweepAccounts } from "./accounts/sweep.ts";
 import type { Clock, ComparedClock } from "./clock.ts";
+import { sweepBindingRequests } from "./clusters/namespace_binding.ts";
 import { startLoop } from "./concurrency/loop.ts";
 import type { Database } from "./db/database.ts";
 import { deleteUndecided } from "./delegations/requests/delete_undecided.ts";
@@ -43,39 +44,48 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
   const { db, pool, months, clock, idempotency, invocationDays: keptDays, domains, log } = deps;
   const { retentionMonths, undecidedDays } = deps;
   const stopping = new AbortController();
+  const { signal } = stopping;
+  /**
+   * Returns a part that runs with a time on which the clocks agree, and not while they disagree: the
+   * database's clock may be the wrong one, and what is deleted cannot be restored.
+   */
+  const whileAgreed = (name: string, run: (now: Date) => Promise<unknown>): Part => [
+    name,
+    async () => {
+      const now = clock.agreed();
+      if (now !== undefined) await run(now);
+    },
+  ];
   await maintainPartitions(pool, clock.now(), clock.agreed());
   const loop = startLoop({
     name: "upkeep",
     log,
     shortestPause: PAUSE_MS,
     longestPause: PAUSE_MS,
-    async step() {
-      await maintainPartitions(pool, clock.now(), clock.agreed());
-      await whileAgreed(clock, [
-        (now) => mendDefaultPartitions({ pool: months, now, log }),
-        (now) => sweepAccounts({ db, clock: stoppedAt(now) }),
-        (now) => sweepInvitations({ db, clock: stoppedAt(now) }),
-        (now) => idempotency.sweep(now),
-        (now) => pruneInvocations({ db, now, keptDays, signal: stopping.signal }),
-        (now) => deleteUndecided({ db, now, keptDays: undecidedDays, signal: stopping.signal }),
-        (now) => dropOldMonths({ pool: months, now, retentionMonths, log }),
-        (now) => recheckDomains({ ...domains, db, clock: stoppedAt(now), log, signal: stopping.signal }),
-      ]);
-      return false;
-    },
+    step: steps({ log, loop: "upkeep" }, [
+      ["partitions", () => maintainPartitions(pool, clock.now(), clock.agreed())],
+      whileAgreed("rows without a partition", (now) => mendDefaultPartitions({ pool: months, now, log })),
+      whileAgreed("accounts", (now) => sweepAccounts({ db, clock: stoppedAt(now) })),
+      whileAgreed("invitations", (now) => sweepInvitations({ db, clock: stoppedAt(now) })),
+      whileAgreed("namespaces", (now) => sweepBindingRequests({ db, clock: stoppedAt(now) })),
+      whileAgreed("stored answers", (now) => idempotency.sweep(now)),
+      whileAgreed("invocations", (now) => pruneInvocations({ db, now, keptDays, signal })),
+      whileAgreed("undecided requests", (now) =>
+        deleteUndecided({ db, now, keptDays: undecidedDays, signal }),
+      ),
+      whileAgreed("old months", (now) => dropOldMonths({ pool: months, now, retentionMonths, log })),
+      whileAgreed("domains", (now) => recheckDomains({ ...domains, db, clock: stoppedAt(now), log, signal })),
+    ]),
   });
   const soon = startLoop({
     name: "upkeep_soon",
     log,
     shortestPause: SOON_PAUSE_MS,
     longestPause: SOON_PAUSE_MS,
-    async step() {
-      await whileAgreed(clock, [
-        (now) => idempotency.forgetSecrets(now),
-        (now) => prunePresented({ db, now, signal: stopping.signal }),
-      ]);
-      return false;
-    },
+    step: steps({ log, loop: "upkeep_soon" }, [
+      whileAgreed("secrets in stored answers", (now) => idempotency.forgetSecrets(now)),
+      whileAgreed("presented proofs", (now) => prunePresented({ db, now, signal })),
+    ]),
   });
   return {
     async stop() {
@@ -85,16 +95,28 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
   };
 }
 
+/** A named part of the upkeep. */
+type Part = [name: string, run: () => Promise<unknown>];
+
 /**
- * Runs each work with a time on which the clocks agree. Ends as soon as they disagree: the database's clock
- * may be the wrong one, and what is deleted cannot be restored.
+ * Returns a loop's step that runs all parts in order. A part that fails does not stop the others. It is
+ * logged once, and the step then rejects, so that the loop soon runs all parts again.
  */
-async function whileAgreed(clock: ComparedClock, works: ((now: Date) => Promise<unknown>)[]): Promise<void> {
-  for (const work of works) {
-    const now = clock.agreed();
-    if (now === undefined) return;
-    await work(now);
-  }
+function steps({ log, loop }: { log: Logger; loop: string }, parts: Part[]): () => Promise<boolean> {
+  const failing = new Set<string>();
+  return async () => {
+    for (const [part, run] of parts) {
+      try {
+        await run();
+        failing.delete(part);
+      } catch (error) {
+        if (!failing.has(part)) log.warn({ loop, part, err: error }, "a part of the upkeep fails");
+        failing.add(part);
+      }
+    }
+    if (failing.size > 0) throw new Error(`These parts fail: ${[...failing].join(", ")}`);
+    return false;
+  };
 }
 
 function stoppedAt(time: Date): Clock {

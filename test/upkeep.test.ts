@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { addSeconds } from "../src/clock.ts";
+import { askForBinding } from "../src/clusters/namespace_binding.ts";
 import { monthOf, partitionName } from "../src/db/months.ts";
 import { setScene } from "./http/walk/scene.ts";
 import { type ApiOptions, type Person, startApi, type TestApi, withReplica } from "./support/api.ts";
@@ -169,6 +170,15 @@ const WORKS: Work[] = [
       if (declared.length < 1) throw new Error("The request of a Kubernetes object was deleted");
       return rows.length;
     },
+  },
+  {
+    title: "deletes a namespace's request to act for an account after 14 days",
+    async prepare() {
+      const { accountId } = await organization();
+      await askForBinding(first, accountId, { clusterId: "c1", namespace: "team-a" });
+      return addSeconds(now, 14 * DAY);
+    },
+    left: async () => (await first.db("namespace_bindings").whereNull("accepted_at")).length,
   },
   {
     title: "drops an archived month of the history after HISTORY_RETENTION_MONTHS",
@@ -347,6 +357,34 @@ describe("a loop of a running API", () => {
       end();
       await until("the change is sent", () => sent.length > 0);
     });
+  });
+
+  test("deletes what it can while a table is missing, and names what fails once", async () => {
+    const rename = (from: string, to: string) => first.db.raw(`alter table ${from} rename to ${to}`);
+    const left = async () => [
+      await first.db("rate_limits").where({ key: "ended" }),
+      await first.db("audit_events").where({ event_type: "proof.presented" }),
+    ];
+    await first.db("rate_limits").insert({ key: "ended", points: 1, expire: 1 });
+    await (await setScene(first)).proof();
+    await rename("idempotency_keys", "hidden_keys");
+    await rename("organization_invitations", "hidden_invitations");
+    const clock = steeredClock(addSeconds(now, HOUR));
+    const api = await startApi({ shares: first, clock });
+    const failed = (part: string) =>
+      api.lines.filter((line) => line.includes("a part of the upkeep fails") && line.includes(part)).length;
+    const parts = ["invitations", "stored answers", "secrets in stored answers"];
+    await until("all faults are logged", () => parts.every((part) => failed(`"part":"${part}"`) > 0));
+    await until("everything else is deleted", async () => (await left()).flat().length === 0);
+    await rename("hidden_keys", "idempotency_keys");
+    await rename("hidden_invitations", "organization_invitations");
+    for (const loop of ["upkeep", "upkeep_soon"]) {
+      await until(`${loop} works again`, () =>
+        api.lines.some((line) => line.includes("working again") && line.includes(`"loop":"${loop}"`)),
+      );
+    }
+    expect(parts.map((part) => failed(`"part":"${part}"`))).toEqual([1, 1, 1]);
+    await api.stop();
   });
 
   test("logs a fault, and works again after the fault", async () => {

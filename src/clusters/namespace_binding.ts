@@ -63,9 +63,16 @@ export async function askForBinding(
     .onConflict(["account_id", "cluster_id", "namespace"])
     .merge({ asked_at: now })
     .where("known.asked_at", "<", addSeconds(now, -NOTED_SECONDS));
-  await asking().where("asked_at", "<", addSeconds(now, -ASKING_SECONDS)).delete();
   const beyond = await asking().orderBy("asked_at", "desc").offset(MAX_ASKING).pluck("namespace");
   if (beyond.length > 0) await asking().whereIn("namespace", beyond).delete();
+}
+
+/** Deletes requests that the list no longer shows. */
+export async function sweepBindingRequests({ db, clock }: Deps): Promise<void> {
+  await db("namespace_bindings")
+    .whereNull("accepted_at")
+    .where("asked_at", "<", addSeconds(clock.now(), -ASKING_SECONDS))
+    .delete();
 }
 
 /** Returns open requests, then accepted bindings, each ordered by cluster and namespace. */
