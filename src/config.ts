@@ -49,6 +49,8 @@ const apiSchema = common.extend({
   OPERATOR_TOKEN: type.token.optional(),
   /** YAML file of clusters. Their operators authenticate with service account tokens of these clusters. */
   CLUSTERS_FILE: type.path.optional(),
+  /** The id of the API's own cluster that its operator recorded. `CLUSTERS_FILE` must not give another. */
+  RECORDED_CLUSTER_ID: clusterId.meta({ kind: "cluster id" }).optional(),
   /**
    * Address for operators' calls. Opened only if an operator token or a clusters file is set. No other port
    * accepts these calls. It must not be reachable from outside the installation.
@@ -194,9 +196,14 @@ function vaultFileFaults(config: Partial<ApiConfig>): Fault[] {
   });
 }
 
-function clustersFileFaults({ CLUSTERS_FILE }: Partial<ApiConfig>): Fault[] {
-  const fault = CLUSTERS_FILE === undefined ? undefined : readClusters(CLUSTERS_FILE).fault;
-  return fault === undefined ? [] : [{ name: "CLUSTERS_FILE", message: fault }];
+function clustersFileFaults({ CLUSTERS_FILE, RECORDED_CLUSTER_ID: recorded }: Partial<ApiConfig>): Fault[] {
+  if (CLUSTERS_FILE === undefined) return [];
+  const { fault, entries = [] } = readClusters(CLUSTERS_FILE);
+  if (fault !== undefined) return [{ name: "CLUSTERS_FILE", message: fault }];
+  const own = entries.find(({ kubeconfig }) => kubeconfig === undefined);
+  if (recorded === undefined || own === undefined || own.id === recorded) return [];
+  const message = `names the API's own cluster ${own.id}, but the operator has recorded the id ${recorded} in the ConfigMap deputize-cluster: set operator.clusterId of the chart to ${recorded}, or change the id as docs/operator.md describes`;
+  return [{ name: "CLUSTERS_FILE", message }];
 }
 
 /** Reads the worker's settings. Throws `ConfigError`. */

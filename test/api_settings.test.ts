@@ -329,6 +329,7 @@ const ELSEWHERE: Record<string, string> = {
   OPERATOR_PORT: "api_settings.test.ts",
   MAIL_FROM: "api_settings.test.ts",
   CLUSTERS_FILE: "api_clients.test.ts",
+  RECORDED_CLUSTER_ID: "config.test.ts",
   VAULT_URL: "api_clients.test.ts",
   VAULT_CA_FILE: "api_clients.test.ts",
   VAULT_CERT_FILE: "api_clients.test.ts",

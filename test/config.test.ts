@@ -138,6 +138,27 @@ describe("the mail settings", () => {
   );
 });
 
+test("RECORDED_CLUSTER_ID refuses another id of the API's own cluster, and no other cluster", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "deputize-config-"));
+  const file = join(folder, "clusters.yaml");
+  const read = async (RECORDED_CLUSTER_ID: string, clusters: object[]) => {
+    await writeFile(file, JSON.stringify({ clusters }));
+    const files = { CLUSTERS_FILE: file, RECORDED_CLUSTER_ID };
+    return readApiConfig({ ...environment, BASE_URL: "https://a", ...files }).CLUSTERS_FILE;
+  };
+  const other = { id: "prod-us", kubeconfig: "us.yaml" };
+  try {
+    expect(await read("prod-eu", [other, { id: "prod-eu" }])).toBe(file);
+    expect(await read("", [{ id: "prod-eu" }])).toBe(file);
+    expect(await read("prod-eu", [other])).toBe(file);
+    await expect(read("prod-eu", [{ id: "prod-eu-2" }])).rejects.toThrow(
+      "CLUSTERS_FILE: names the API's own cluster prod-eu-2, but the operator has recorded the id prod-eu",
+    );
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
 describe("a file with a secret", () => {
   let folder: string;
   let file: string;

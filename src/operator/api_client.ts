@@ -64,6 +64,8 @@ type Options = {
   /** Name of the leading process, for the API's log. */
   holder: string;
   onSuperseded(): void;
+  /** Called after the API has accepted the leader. While it rejects, no other call is sent. */
+  onAccepted?: (() => Promise<void>) | undefined;
   /** Returns the W3C `traceparent` header of the current trace, if there is one. */
   traceparent?: () => string | undefined;
   /** Called after every call. `result` is `ok` or the kind of failure. */
@@ -73,6 +75,8 @@ type Options = {
 };
 
 const DEADLINE_MS = 20_000;
+const NOT_RECORDED =
+  "The operator registers nothing until it has recorded its cluster id in the ConfigMap deputize-cluster. The cluster did not accept that, and the operator's log says why";
 
 const names = new Map(Object.entries(operatorCalls).map(([name, { path, method }]) => [path + method, name]));
 
@@ -83,6 +87,7 @@ export function createApiClient({
   tokenFile,
   holder,
   onSuperseded,
+  onAccepted,
   deadlineMs = DEADLINE_MS,
   ...rest
 }: Options): ApiClient {
@@ -94,9 +99,19 @@ export function createApiClient({
     const { method, path, answer } = operatorCalls.claimLeadership;
     const call = { name: "claimLeadership", method, path, body: { holder }, answer: answer.schema };
     const result = await transport.send(call);
-    if (result.failure === undefined) return result;
+    const failure = result.failure === undefined ? await accepted() : outageOf(result.failure);
+    if (failure === undefined) return result;
     leadership = undefined;
-    return { failure: outageOf(result.failure) };
+    return { failure };
+  }
+
+  async function accepted(): Promise<ApiFailure | undefined> {
+    try {
+      await onAccepted?.();
+      return undefined;
+    } catch {
+      return { kind: "unrecorded", message: NOT_RECORDED };
+    }
   }
 
   async function send<B, R>(

@@ -11,6 +11,7 @@ import { type ErrorCode, errorCodes } from "../errors.ts";
  * - `unavailable`: the API, or a service that it depends on, is unavailable.
  * - `unauthorized`: the API does not accept the operator's token.
  * - `superseded`: a newer leader has claimed an epoch.
+ * - `unrecorded`: the API was not called, because the cluster did not accept the record of the cluster id.
  *
  * Messages are human-readable and contain no secret.
  */
@@ -18,7 +19,8 @@ export type ApiFailure =
   | { kind: "refused"; code: ErrorCode; message: string; retryAfterMs?: number }
   | { kind: "unavailable"; message: string; retryAfterMs?: number }
   | { kind: "unauthorized"; message: string }
-  | { kind: "superseded"; message: string };
+  | { kind: "superseded"; message: string }
+  | { kind: "unrecorded"; message: string };
 
 /** The value that a call returned, or the reason why the call failed. */
 export type ApiResult<T> = { value: T; failure?: never } | { value?: never; failure: ApiFailure };

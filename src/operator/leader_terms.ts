@@ -44,6 +44,8 @@ type ApiAccess = Pick<
 export type TermOptions = {
   access: ApiAccess;
   world: Omit<OperatorContext, "api" | "states">;
+  /** Called when the API has accepted the leader and its cluster id, before any other call of the leader. */
+  onAccepted?: (() => Promise<void>) | undefined;
   /** How to find delegations whose object disappeared unnoticed. Absent for a folder. */
   sweeps?: SweepOptions | undefined;
   /** When the leader deletes Delegations that have ended. If absent, it never deletes them. */
@@ -84,12 +86,13 @@ export function termOptions(
 }
 
 /** Starts to reconcile as a new leader. The API refuses late calls of the former leader by their epoch. */
-export function startTerm({ access, world, sweeps, ended }: TermOptions, lead: Lead): Term {
+export function startTerm({ access, world, onAccepted, sweeps, ended }: TermOptions, lead: Lead): Term {
   const superseded = Promise.withResolvers<void>();
   const { time, ...place } = access;
   const client = createApiClient({
     ...place,
     clock: world.clock,
+    onAccepted,
     onSuperseded: superseded.resolve,
     onAnswer: world.metrics.apiAnswered,
     traceparent: world.tracing.traceparent,

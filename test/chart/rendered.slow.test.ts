@@ -232,6 +232,15 @@ describe.skipIf(missing !== undefined).each(TABLE)("the chart rendered with %s",
     }
   });
 
+  test("lets the API compare the cluster's id with the recorded one, unless no operator runs", async () => {
+    const isOperated = (values.operator as { enabled?: boolean } | undefined)?.enabled !== false;
+    const apis = (await containers()).filter(({ container }) => container.name === "api");
+    expect(apis).toHaveLength(1);
+    const found = apis[0]?.container.env?.find(({ name }) => name === "RECORDED_CLUSTER_ID")?.valueFrom;
+    const record = { name: "deputize-cluster", key: "clusterID", optional: true };
+    expect(found).toEqual(isOperated ? { configMapKeyRef: record } : undefined);
+  });
+
   test("gives each role only settings that docs/settings.md describes for it", async () => {
     const described = await settings();
     for (const { container } of await containers()) {

@@ -229,6 +229,12 @@ VERIFY_CODE_PER_IP: "1000"
   value: {{ $value | quote }}
 {{- end }}
 {{- end }}
+{{- /* With another id than the recorded one, new API pods do not start, and the running ones serve the operator. */}}
+{{- if and (eq .component "api") .root.Values.operator.enabled }}
+- name: RECORDED_CLUSTER_ID
+  valueFrom:
+    configMapKeyRef: { name: deputize-cluster, key: clusterID, optional: true }
+{{- end }}
 {{- end -}}
 
 {{/* The URL that people and applications use. */}}

@@ -10,6 +10,7 @@ export const IDENTITY_NAME = "deputize-cluster";
 const KEY = "clusterID";
 
 const RETRY_MS = 2_000;
+const RIGHTS = `allow get and create on the ConfigMap ${IDENTITY_NAME}`;
 
 /** Thrown if the operator has another cluster id than the one under which it registered the objects. */
 export class ClusterIdChanged extends StartError {
@@ -33,30 +34,56 @@ type Options = {
   retryMs?: number;
 };
 
+/** The cluster's id. */
+export type ClusterIdentity = {
+  id: string;
+  /**
+   * Records the id in the cluster, unless the cluster already records it. For the moment when the API has
+   * accepted the id, so that a misspelled id is never recorded. Throws `ClusterIdChanged` if another operator
+   * has recorded another id.
+   */
+  record(): Promise<void>;
+};
+
 /**
- * Returns the id under which the API knows the cluster, or `undefined` if `signal` aborts first. The first
- * start records the id in the cluster. Tries again until the cluster answers. Throws `ClusterIdChanged` if
- * the cluster records another id.
+ * Returns the id under which the API knows the cluster, or `undefined` if `signal` aborts first. Tries again
+ * until the cluster answers. Throws `ClusterIdChanged` if the cluster records another id.
  */
-export async function establishClusterId(options: Options): Promise<string | undefined> {
-  const { configured, namespace } = options;
+export async function establishClusterId(options: Options): Promise<ClusterIdentity | undefined> {
+  const { configured } = options;
   const id =
     configured ??
     (await untilAnswered(options, "allow get on the namespace kube-system, or set CLUSTER_ID", () =>
       readClusterUid(options),
     ));
   if (id === undefined) return undefined;
-  const hint = `allow get and create on the ConfigMap ${IDENTITY_NAME}`;
-  const recorded = await untilAnswered(options, hint, () => recordedId(options, id));
-  if (recorded !== undefined && recorded !== id) throw new ClusterIdChanged({ recorded, id, namespace });
-  return recorded;
+  const found = await untilAnswered(options, RIGHTS, async () => ({ recorded: await readRecord(options) }));
+  if (found === undefined) return undefined;
+  requireSameId(options, id, found.recorded);
+  let isRecorded = found.recorded !== undefined;
+  return {
+    id,
+    async record() {
+      if (isRecorded) return;
+      await writeRecord(options, id).catch((error: unknown) => {
+        const isMissing = !(error instanceof ClusterIdChanged);
+        if (isMissing) options.log.warn({ err: error }, `the cluster id could not be recorded: ${RIGHTS}`);
+        throw error;
+      });
+      isRecorded = true;
+    },
+  };
 }
 
-async function untilAnswered(
+function requireSameId({ namespace }: Options, id: string, recorded: string | undefined): void {
+  if (recorded !== undefined && recorded !== id) throw new ClusterIdChanged({ recorded, id, namespace });
+}
+
+async function untilAnswered<T>(
   { log, signal, retryMs = RETRY_MS }: Options,
   hint: string,
-  ask: () => Promise<string>,
-): Promise<string | undefined> {
+  ask: () => Promise<T>,
+): Promise<T | undefined> {
   while (!signal.aborted) {
     try {
       return await ask();
@@ -78,24 +105,25 @@ async function readClusterUid({ client, signal }: Options): Promise<string> {
 
 const configMap = z.object({ data: z.record(z.string(), z.string()).default({}) });
 
-/** Returns the id in the ConfigMap, empty if it has none. Creates a missing ConfigMap with `id`. */
-async function recordedId({ client, namespace, signal }: Options, id: string): Promise<string> {
-  const read = async () => {
+/** Returns the id in the ConfigMap: empty if it has none, `undefined` if there is no ConfigMap. */
+async function readRecord({ client, namespace, signal }: Options): Promise<string | undefined> {
+  try {
     const place = { namespace, name: IDENTITY_NAME };
     const answer = await client.core.readNamespacedConfigMap(place, client.until(signal));
     return configMap.parse(answer).data[KEY] ?? "";
-  };
-  try {
-    return await read();
   } catch (error) {
-    if (!isStatus(error, 404)) throw error;
+    if (isStatus(error, 404)) return undefined;
+    throw error;
   }
+}
+
+async function writeRecord(options: Options, id: string): Promise<void> {
+  const { client, namespace, signal } = options;
   const body = { metadata: { name: IDENTITY_NAME, namespace }, data: { [KEY]: id } };
   try {
     await client.core.createNamespacedConfigMap({ namespace, body }, client.until(signal));
-    return id;
   } catch (error) {
-    if (isStatus(error, 409)) return read();
-    throw error;
+    if (!isStatus(error, 409)) throw error;
+    requireSameId(options, id, await readRecord(options));
   }
 }

@@ -90,8 +90,9 @@ export async function runInCluster(options: Options): Promise<Operator> {
 
   async function start(): Promise<void> {
     // Comes first, so that an operator with a wrong id reads no objects, writes nothing and is never ready.
-    const id = await establishClusterId(identity);
-    if (id === undefined || stopping.signal.aborted) return;
+    const established = await establishClusterId(identity);
+    if (established === undefined || stopping.signal.aborted) return;
+    const { id, record } = established;
     clusterId = id;
     await resources.start();
     isSynced = true;
@@ -99,6 +100,7 @@ export async function runInCluster(options: Options): Promise<Operator> {
     if (stopping.signal.aborted) return;
     const term = {
       ...termOptions(config, { resources, apiTime, log, metrics, tracing, clusterId: id, holder }),
+      onAccepted: () => record().catch(refuse),
       sweeps,
       ended,
     };
@@ -120,12 +122,21 @@ export async function runInCluster(options: Options): Promise<Operator> {
     });
   }
 
-  const starting = start().catch((error: unknown) => {
-    if (stopping.signal.aborted) return;
-    if (!(error instanceof StartError)) return log.error({ err: error }, "the operator could not start");
-    log.error(error.message);
-    fatal(error);
-  });
+  /** Ends the process if it has another cluster id than the cluster records. Throws the error again. */
+  function refuse(error: unknown): never {
+    if (error instanceof StartError && !stopping.signal.aborted) {
+      log.error(error.message);
+      fatal(error);
+    }
+    throw error;
+  }
+
+  const starting = start()
+    .catch(refuse)
+    .catch((error: unknown) => {
+      if (stopping.signal.aborted || error instanceof StartError) return;
+      log.error({ err: error }, "the operator could not start");
+    });
   return {
     clusterId: () => clusterId,
     resources,

@@ -97,6 +97,8 @@ export function reasonOf(failure: ApiFailure): StatusReason {
       return { reason: refusals[failure.code] ?? "InvalidSpec", message: failure.message };
     case "unauthorized":
       return { reason: "AuthorizationFailed", message: failure.message };
+    case "unrecorded":
+      return { reason: "ClusterRefused", message: failure.message };
     default:
       return { reason: "ApiUnavailable", message: `The API is not available: ${failure.message}` };
   }

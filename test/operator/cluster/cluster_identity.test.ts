@@ -39,13 +39,57 @@ async function grant(world: OperatorCluster): Promise<void> {
 }
 
 describe.concurrent("the id under which the service knows a cluster", () => {
-  test("appears in a record in the cluster before the first other write", async ({ kubernetes, world }) => {
-    const operator = await world.start();
-    await until("it leads", () => operator.isLeading());
+  test("appears in a record in the cluster before the first registration", async ({ kubernetes, world }) => {
+    const recorded: unknown[] = [];
+    kubernetes.setRule((method, path) => {
+      if (method === "POST" && path.endsWith("/configmaps")) {
+        recorded.push(world.api.calls.map((call) => call.path));
+      }
+      return undefined;
+    });
+    await world.start();
+    await world.apply(platform());
+    await world.reaches("Platform", "shop", "Active");
     const { body } = await kubernetes.call("GET", mapOf(world));
     expect(body.data).toEqual({ clusterID: "prod-eu" });
-    const [first] = kubernetes.requests.filter(({ method }) => method !== "GET");
-    expect(first).toEqual({ method: "POST", path: mapsOf(world) });
+    expect(recorded).toEqual([["/internal/v1/leadership"]]);
+  });
+
+  test("enters the record only after the API accepts it, so a misspelled id can be corrected", async ({
+    kubernetes,
+    world,
+  }) => {
+    world.config.CLUSTER_ID = "prdo-eu";
+    world.api.fail("POST /internal/v1/leadership", "operator_unauthorized");
+    const misspelled = await world.start();
+    await world.apply(platform());
+    await world.reaches("Platform", "shop", "AuthorizationFailed");
+    expect((await kubernetes.call("GET", mapOf(world))).status).toBe(404);
+    await misspelled.stop();
+    world.api.heal();
+    world.config.CLUSTER_ID = "prod-eu";
+    await world.start();
+    await world.reaches("Platform", "shop", "Active");
+    expect((await kubernetes.call("GET", mapOf(world))).body.data).toEqual({ clusterID: "prod-eu" });
+    expect(world.fatal()).toEqual([]);
+  });
+
+  test("stops an operator if another one has recorded another id meanwhile", async ({
+    kubernetes,
+    world,
+  }) => {
+    const release = world.api.hold("POST /internal/v1/leadership");
+    await world.start();
+    await world.apply(platform());
+    await until("it asks the API", () => world.api.callsTo("POST", "/leadership").length > 0);
+    await kubernetes.call("POST", mapsOf(world), {
+      metadata: { name: IDENTITY_NAME },
+      data: { clusterID: "prod-us" },
+    });
+    release();
+    await until("the operator refuses to run", () => world.fatal().length > 0);
+    expect(world.fatal().at(0)?.message).toContain("records prod-us");
+    expect(world.api.platforms.size).toBe(0);
   });
 
   test("cannot change: an operator with another id writes nothing and names both ids", async ({
@@ -102,7 +146,7 @@ describe.concurrent("the id under which the service knows a cluster", () => {
     expect([one.clusterId(), two.clusterId(), world.fatal()]).toEqual(["prod-eu", "prod-eu", []]);
   });
 
-  test("waits while the operator may not record it", async ({ kubernetes, world }) => {
+  test("enters the record before the operator registers anything", async ({ kubernetes, world }) => {
     let refusals = 0;
     let isRefused = true;
     kubernetes.setRule((method, path) => {
@@ -110,11 +154,14 @@ describe.concurrent("the id under which the service knows a cluster", () => {
       refusals += 1;
       return { status: 403 };
     });
-    const operator = await world.start();
+    await world.start();
+    await world.apply(platform());
+    const { status } = await world.reaches("Platform", "shop", "ClusterRefused");
+    expect(status.conditions?.find(({ type }) => type === "Ready")?.message).toContain(IDENTITY_NAME);
     await until("it has asked twice", () => refusals > 1);
-    expect([operator.clusterId(), await operator.isReady()]).toEqual([undefined, false]);
+    expect(world.api.platforms.size).toBe(0);
     isRefused = false;
-    await until("it leads", () => operator.isLeading());
+    await world.reaches("Platform", "shop", "Active");
     expect(world.fatal()).toEqual([]);
   });
 
