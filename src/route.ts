@@ -158,7 +158,7 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   /**
    * How the route treats an `Idempotency-Key`. With `true`, a repeated call receives the first response again
    * for 24 hours. With `"foreign"`, the key is ignored, because the call forwards the headers of other
-   * callers. If absent, a call with a key is refused.
+   * callers. If absent, the key is ignored, and a response header says so.
    */
   idempotent?: true | "foreign";
   /** The rate limit that counts this route. It applies only to calls with an API key. */

@@ -107,6 +107,7 @@ function operationMiddleware(route: Route, parts: Parts): Middleware[] {
   return [
     operation.traced,
     operation.rateAndChallengeHeaders(route, names),
+    operation.ignoredKey(route),
     operation.passes(caller),
     operation.passes(csrf),
     operation.passes(role),

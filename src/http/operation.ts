@@ -35,7 +35,12 @@ export function rateAndChallengeHeaders(route: Route, names: Names): Middleware 
 
 function challenged(error: unknown, challenges: string | undefined): unknown {
   if (challenges === undefined || !(error instanceof ApiError) || error.status !== 401) return error;
-  return new ApiError(error.code, error.message, { ...error.headers, "www-authenticate": challenges });
+  return withHeaders(error, { "www-authenticate": challenges });
+}
+
+function withHeaders(error: unknown, headers: Record<string, string>): unknown {
+  if (!(error instanceof ApiError)) return error;
+  return new ApiError(error.code, error.message, { ...error.headers, ...headers });
 }
 
 /**
@@ -75,22 +80,28 @@ export function provenLately(all: readonly (Check | undefined)[]): Check | undef
   };
 }
 
+const KEY_IGNORED = { "idempotency-key-ignored": "true" };
+
 /**
- * Reads the `Idempotency-Key` header. An operation that does not accept the header refuses it: a repetition
- * would run twice although the caller sent a key.
+ * Ignores the `Idempotency-Key` header of an operation that does not use it, and says so in a header of every
+ * reply and refusal. A caller that relies on its key must learn that a repetition runs again.
  */
+export function ignoredKey({ idempotent }: Route): Middleware | undefined {
+  if (idempotent !== undefined) return undefined;
+  return async ({ state: call }, next) => {
+    if (call.header("idempotency-key") === undefined) return next();
+    const reply = await next().catch((error: unknown) => Promise.reject(withHeaders(error, KEY_IGNORED)));
+    Object.assign(reply.headers, KEY_IGNORED);
+    return reply;
+  };
+}
+
+/** Reads the `Idempotency-Key` header of an operation that uses it. */
 export function keyOf({ idempotent }: Route): Check | undefined {
-  if (idempotent === "foreign") return undefined;
+  if (idempotent !== true) return undefined;
   return (call) => {
     const key = call.header("idempotency-key");
-    if (key === undefined) return;
-    if (idempotent !== true) {
-      throw new ApiError(
-        "invalid_request",
-        "idempotency-key: this operation does not accept the header; leave it out",
-      );
-    }
-    call.idempotencyKey = validate(idempotencyKey, key, "idempotency-key");
+    if (key !== undefined) call.idempotencyKey = validate(idempotencyKey, key, "idempotency-key");
   };
 }
 

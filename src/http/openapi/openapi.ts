@@ -31,7 +31,8 @@ const tags: Record<string, string> = {
 
 const DESCRIPTION = `Issues, stores and checks authority that people lend to AI agents.
 
-Every response has the header \`X-Request-Id\`: the request's own, or a new one.`;
+Every response has the header \`X-Request-Id\`: the request's own, or a new one.
+A call that uses no \`Idempotency-Key\` ignores it, and answers with \`Idempotency-Key-Ignored: true\`.`;
 
 /**
  * Returns the full OpenAPI 3.1 document of the public operations, without the operator's operations. Paths,
