@@ -77,6 +77,8 @@ export type Call<A extends Access, P, Q, B> = {
   header(name: string): string | undefined;
   /** Returns the value of one of the service's cookies. */
   cookie(name: CookieName): string | undefined;
+  /** Returns a cookie's value under its former name, if it differs. Another host may have set it. */
+  formerCookie(name: CookieName): string | undefined;
 };
 
 /** The service's cookies. In HTTP messages, their names contain the service name. */

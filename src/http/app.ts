@@ -106,7 +106,7 @@ function operationMiddleware(route: Route, parts: Parts): Middleware[] {
   const provenLately = operation.provenLately([caller, csrf, role]);
   return [
     operation.traced,
-    operation.rateAndChallengeHeaders(route, names),
+    operation.rateAndChallengeHeaders(route, names, cookies),
     operation.ignoredKey(route),
     operation.passes(caller),
     operation.passes(csrf),

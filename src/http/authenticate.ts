@@ -201,15 +201,17 @@ const byAccess: Record<Access, readonly Proof[]> = {
  * Returns the `WWW-Authenticate` header (RFC 9110 §11.6.1) of a route's 401 responses. None of its schemes
  * makes a browser ask for a password. Returns `undefined` for a route that needs no credentials.
  */
-export function challengesOf(route: Route, names: Names): string | undefined {
+export function challengesOf(route: Route, names: Names, cookies: Cookies): string | undefined {
   const demanded = (route.demands ?? []).filter((name) => name !== "csrf");
   const proofs = [...byAccess[route.access], ...demanded, ...(route.authorizationHeader ? BEARER : [])];
-  return proofs.length === 0 ? undefined : proofs.map((proof) => challengeOf(proof, names)).join(", ");
+  return proofs.length === 0
+    ? undefined
+    : proofs.map((proof) => challengeOf(proof, names, cookies)).join(", ");
 }
 
-function challengeOf(proof: Proof, names: Names): string {
+function challengeOf(proof: Proof, names: Names, cookies: Cookies): string {
   const realm = `realm="${names.word}"`;
   if (proof === "bearer") return `Bearer ${realm}`;
   if (proof === "api_key") return `ApiKey ${realm}, header="${names.header("X-Service-API-Key")}"`;
-  return `Cookie ${realm}, cookie-name="${names.cookie(proof)}"`;
+  return `Cookie ${realm}, cookie-name="${cookies.nameOf(proof)}"`;
 }

@@ -53,6 +53,7 @@ export class HttpCall implements Exchange, Call<Route["access"], unknown, unknow
   activityDetails: Record<string, string> | undefined;
   readonly header: (name: string) => string | undefined;
   readonly cookie: (name: CookieName) => string | undefined;
+  readonly formerCookie: (name: CookieName) => string | undefined;
   readonly #readers: RequestReaders;
 
   constructor(request: IncomingMessage, response: ServerResponse, readers: RequestReaders, id?: RequestId) {
@@ -64,8 +65,10 @@ export class HttpCall implements Exchange, Call<Route["access"], unknown, unknow
     // call in the function's scope, in memory until a full garbage collection.
     const header = (name: string) => readHeader(request, readers.names.headers(name));
     const cookie = (name: CookieName) => readers.cookies.read(request.headers.cookie, name);
+    const formerCookie = (name: CookieName) => readers.cookies.readFormer(request.headers.cookie, name);
     this.header = header;
     this.cookie = cookie;
+    this.formerCookie = formerCookie;
   }
 
   get requestId(): string {

@@ -24,8 +24,8 @@ const PROVEN_MS = 250;
 export const traced: Middleware = ({ state: call }, next) => inTrace(call.request.headers.traceparent, next);
 
 /** Adds rate-limit headers to replies, and `WWW-Authenticate` to each 401. */
-export function rateAndChallengeHeaders(route: Route, names: Names): Middleware {
-  const challenges = challengesOf(route, names);
+export function rateAndChallengeHeaders(route: Route, names: Names, cookies: Cookies): Middleware {
+  const challenges = challengesOf(route, names, cookies);
   return async ({ state: call }, next) => {
     const reply = await next().catch((error: unknown) => Promise.reject(challenged(error, challenges)));
     if (call.rateHeaders !== undefined) Object.assign(reply.headers, call.rateHeaders);
@@ -244,7 +244,7 @@ function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): R
   const reply = isBare(route, status)
     ? { status, headers: { ...answer.headers }, body: "" }
     : jsonReply(status, answer.body, answer.headers);
-  return answer.cookies === undefined ? reply : { ...reply, cookies: answer.cookies.map(cookies.write) };
+  return answer.cookies === undefined ? reply : { ...reply, cookies: answer.cookies.flatMap(cookies.write) };
 }
 
 function isBare(route: Route, status: number): boolean {

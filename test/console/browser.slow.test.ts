@@ -231,4 +231,44 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     await context.close();
     await hosts.stop();
   });
+
+  test("a host of the same site can plant no cookie that counts, if the base URL is https without a path", async () => {
+    const base = "console.site.localhost";
+    const hosts = await startApi({ shares: api, config: { BASE_URL: `https://${base}` } });
+    const context = await browser.newContext();
+    const page = await context.newPage();
+    const email = "planted@example.test";
+    await page.goto(`http://${base}:${hosts.port}/console`);
+    await page.getByLabel("E-mail address").fill(email);
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/\/code\?/);
+    await page.keyboard.type(await hosts.client().codeFor(email));
+    await page.keyboard.press("Enter");
+    await page.getByLabel("First name").waitFor();
+    const names = ["session", "refresh", "csrf"].map((name) => `__Host-service_${name}`);
+    expect((await context.cookies()).map(({ name }) => name)).toEqual(expect.arrayContaining(names));
+
+    const sibling = await context.newPage();
+    await sibling.goto(`http://other.site.localhost:${hosts.port}/healthz`);
+    await sibling.evaluate(`for (const name of ["session", "refresh", "csrf"])
+      for (const prefix of ["", "__Host-"])
+        document.cookie = prefix + "service_" + name + "=planted; Domain=site.localhost; Path=/; Secure"`);
+    const planted = (await context.cookies()).filter(({ value }) => value === "planted");
+    expect(planted.map(({ name }) => name).sort()).toEqual([
+      "service_csrf",
+      "service_refresh",
+      "service_session",
+    ]);
+
+    await page.getByLabel("First name").fill("Ada");
+    await page.getByLabel("Last name").fill("Lovelace");
+    await page.keyboard.press("Enter");
+    await page.getByRole("radio", { name: /For myself/ }).waitFor();
+    await context.clearCookies({ name: "__Host-service_session" });
+    await page.reload();
+    await page.waitForURL(/notice=renewed/);
+    expect((await context.cookies()).filter(({ value }) => value === "planted")).toEqual([]);
+    await context.close();
+    await hosts.stop();
+  });
 });

@@ -18,29 +18,33 @@ describe("cookies", () => {
     ["http://localhost:8080", false],
     ["http://[::1]:8080", false],
   ])("have the attribute Secure for %s: %s", (baseUrl, secure) => {
-    expect(createCookies(names, baseUrl).write(change).split("; ").includes("Secure")).toBe(secure);
+    for (const written of createCookies(names, baseUrl).write(change)) {
+      expect(written.split("; ").includes("Secure")).toBe(secure);
+    }
   });
 
   test("have the base URL's path, except for the refresh cookie, which has the refresh call's path", () => {
     const cookies = createCookies(names, "https://example.com/authority/");
-    expect(cookies.write(change)).toBe(
+    expect(cookies.write(change)).toEqual([
       "service_session=t0ken; Max-Age=900; Path=/authority/; HttpOnly; Secure; SameSite=Lax",
+    ]);
+    expect(cookies.write({ ...change, name: "refresh" }).join()).toContain(
+      "Path=/authority/v1/auth/refresh;",
     );
-    expect(cookies.write({ ...change, name: "refresh" })).toContain("Path=/authority/v1/auth/refresh;");
   });
 
   test("cannot be read by scripts, except for the CSRF cookie", () => {
     const { write } = createCookies(names, "https://example.com");
-    expect(write({ ...change, name: "csrf" })).not.toContain("HttpOnly");
+    expect(write({ ...change, name: "csrf" }).join()).not.toContain("HttpOnly");
     for (const name of ["session", "refresh"] as const) {
-      expect(write({ ...change, name })).toContain("HttpOnly");
+      for (const written of write({ ...change, name })) expect(written).toContain("HttpOnly");
     }
   });
 
   test("with an empty value expire immediately, whatever age is given", () => {
-    expect(createCookies(names, "https://example.com").write({ ...change, value: "" })).toContain(
-      "Max-Age=0;",
-    );
+    const written = createCookies(names, "https://example.com").write({ ...change, value: "" });
+    expect(written).toHaveLength(2);
+    for (const each of written) expect(each).toContain("Max-Age=0;");
   });
 
   test.each([
@@ -66,6 +70,64 @@ describe("cookies", () => {
       expect(read(header, "refresh")).toBeUndefined();
     },
   );
+
+  describe("names", () => {
+    test.each([
+      ["https://example.com", true],
+      ["https://example.com:8443/", true],
+      ["https://example.com/authority", false],
+      ["http://127.0.0.1:8080", false],
+      ["http://example.com", false],
+    ])("begin with __Host- for %s: %s", (baseUrl, prefixed) => {
+      const cookies = createCookies(names, baseUrl);
+      for (const name of ["session", "refresh", "csrf", "sign_in"] as const) {
+        const own = prefixed ? `__Host-service_${name}` : `service_${name}`;
+        expect(cookies.nameOf(name)).toBe(own);
+        expect(cookies.write({ ...change, name }).map((each) => each.split("=")[0])).toEqual(
+          prefixed ? [own, `service_${name}`] : [own],
+        );
+        expect(cookies.read(`${own}=a`, name)).toBe("a");
+      }
+    });
+
+    test("have no other path and no domain with the prefix, because browsers would refuse the cookies", () => {
+      const { write } = createCookies(names, "https://example.com");
+      for (const name of ["session", "refresh", "csrf", "sign_in"] as const) {
+        const [own = ""] = write({ ...change, name });
+        expect(own).toMatch(/^__Host-.*; Path=\/; .*Secure/);
+        expect(own).not.toContain("Domain");
+      }
+    });
+
+    test.each([
+      ["service_session=a", "a", "the browser has no cookie with the prefix"],
+      ["service_session=a; __Host-service_session=b", "b", "the new name counts"],
+      ["service_session=a; service_session=c; __Host-service_session=b", "b", "former names are ignored"],
+      ["service_session=a; __Host-service_csrf=b", undefined, "the browser has another cookie of a session"],
+      [
+        "service_session=a; __Host-service_refresh=b",
+        undefined,
+        "the browser has another cookie of a session",
+      ],
+      ["service_session=a; __Host-service_sign_in=b", "a", "the sign-in cookie is of no session"],
+    ])("count by version: %s is read as %s, because %s", (header, value, _reason) => {
+      expect(createCookies(names, "https://example.com").read(header, "session")).toBe(value);
+    });
+
+    test("with the prefix do not count if the base URL has a path", () => {
+      const { read } = createCookies(names, "https://example.com/a");
+      expect(read("service_session=a; __Host-service_session=b", "session")).toBe("a");
+    });
+
+    test("without the prefix can be read separately, if they differ and are unique", () => {
+      const { readFormer } = createCookies(names, "https://example.com");
+      const read = (header: string) => readFormer(header, "refresh");
+      expect(read("service_refresh=a; __Host-service_refresh=b")).toBe("a");
+      for (const header of ["x=1", "service_refresh=b", "service_refresh=a; service_refresh=c"]) {
+        expect(read(`${header}; __Host-service_refresh=b`)).toBeUndefined();
+      }
+    });
+  });
 
   describe("removal of foreign cookies", () => {
     const removals = (baseUrl: string, cookie: string | undefined, url = "/console/agents?a=/b") => {

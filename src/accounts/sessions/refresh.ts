@@ -6,7 +6,7 @@ import { ApiError } from "../../errors.ts";
 import type { Logger } from "../../log.ts";
 import type { ChangeRates } from "../../rates/change_rates.ts";
 import { createPacedLines, type PacedLines } from "../../rates/paced_lines.ts";
-import { type Answer, type Route, route } from "../../route.ts";
+import { type Answer, type Call, type Route, route } from "../../route.ts";
 import {
   csrfMatches,
   familyEnd,
@@ -68,22 +68,42 @@ export function refreshRoute({ db, clock, tokens, signInDays, log, changeRates }
     },
     errors: ["auth_required", "csrf_failed"],
     async handle(call): Promise<Answer<z.infer<typeof answer>>> {
-      const token = call.cookie("refresh");
-      if (token === undefined) throw new ApiError("auth_required");
-      const refreshHash = hashToken(token);
-      const csrf = await db("sessions").where("refresh_hash", refreshHash).first("csrf_hash", "family_id");
-      if (csrf === undefined) throw new ApiError("auth_required");
-      if (!csrfMatches(call.cookie("csrf"), call.header("x-service-csrf"), csrf.csrf_hash)) {
-        throw new ApiError("csrf_failed");
-      }
-      changeRates.take(csrf.family_id, "refreshes");
+      const { token, familyId } = await presentedToken(db, call);
+      changeRates.take(familyId, "refreshes");
       const client = tokens.client(call.header("user-agent"));
-      const presented = { refreshHash, next: tokens.next(token), client };
+      const presented = { refreshHash: hashToken(token), next: tokens.next(token), client };
       const session = await db.transaction((tx) => refreshOnce(tx, presented, clock.now(), settings));
       if (session === undefined) throw new ApiError("auth_required");
       return { body: { expires_at: session.expiresAt.toISOString() }, cookies: sessionCookies(session) };
     },
   });
+}
+
+type Cookies = Pick<Call<"public", unknown, unknown, unknown>, "cookie" | "formerCookie" | "header">;
+
+/**
+ * Returns the refresh token that counts, and its family. Throws `auth_required` for an unknown token, and
+ * `csrf_failed` if the CSRF token does not match.
+ *
+ * During an upgrade and after a rollback, an API process of the former version may have refreshed the
+ * session. It writes only the cookies' former names. The token under the former name then counts, but only if
+ * it continues the same family, because another host of the site can set a former name.
+ */
+async function presentedToken(db: Database, call: Cookies): Promise<{ token: string; familyId: string }> {
+  const find = (token: string) =>
+    db("sessions").where("refresh_hash", hashToken(token)).first("csrf_hash", "family_id", "refreshed_at");
+  const token = call.cookie("refresh");
+  const row = token === undefined ? undefined : await find(token);
+  if (token === undefined || row === undefined) throw new ApiError("auth_required");
+  const formerToken = row.refreshed_at === null ? undefined : call.formerCookie("refresh");
+  const former = formerToken === undefined ? undefined : await find(formerToken);
+  const isFormer = former?.family_id === row.family_id && former.refreshed_at === null;
+  const header = call.header("x-service-csrf");
+  const isAuthorized =
+    csrfMatches(call.cookie("csrf"), header, row.csrf_hash) ||
+    (isFormer && csrfMatches(call.formerCookie("csrf"), header, former.csrf_hash));
+  if (!isAuthorized) throw new ApiError("csrf_failed");
+  return { token: isFormer && formerToken !== undefined ? formerToken : token, familyId: row.family_id };
 }
 
 /** Locks the session's row first, so only one of several concurrent refreshes counts as the first use. */

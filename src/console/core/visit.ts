@@ -91,7 +91,7 @@ export function beginVisit(deps: VisitDeps, requested: Requested, session: Visit
     },
   };
   if (page.boundTo === "browser") {
-    if (cookie("sign_in") === undefined) keep([deps.cookies.write(signInCookie(codeClient(undefined)))]);
+    if (cookie("sign_in") === undefined) keep(deps.cookies.write(signInCookie(codeClient(undefined))));
     visit.formToken = browserToken(cookie("sign_in") ?? "");
   } else {
     visit.formToken = cookie("csrf") ?? "";

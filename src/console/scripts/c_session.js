@@ -27,7 +27,9 @@ whenShown(() => {
       }, seconds * 1000),
     );
   };
-  const csrfCookie = () => /(?:^|; )([a-z0-9-]+)_csrf=([^;]*)/.exec(document.cookie);
+  const csrfCookie = () =>
+    /(?:^|; )__Host-([a-z0-9-]+)_csrf=([^;]*)/.exec(document.cookie) ??
+    /(?:^|; )([a-z0-9-]+)_csrf=([^;]*)/.exec(document.cookie);
   button.addEventListener("click", async (event) => {
     event.preventDefault();
     const [, word = "service", token = ""] = csrfCookie() ?? [];

@@ -1,6 +1,7 @@
 import { createNames, type Names } from "../../input/names.ts";
 import { rootOf } from "../../input/url.ts";
-import type { Route } from "../../route.ts";
+import type { CookieName, Route } from "../../route.ts";
+import { createCookieNames } from "../cookies.ts";
 import { MAX_REQUEST_ID } from "../request_head.ts";
 import { operationOf } from "./operation.ts";
 import { errorSchema } from "./responses.ts";
@@ -68,7 +69,7 @@ export function openApiDocument(routes: readonly Route[], { baseUrl, word, versi
     components: {
       schemas: { Error: errorSchema() },
       headers: { RequestId: requestIdHeader },
-      securitySchemes: securitySchemes(names),
+      securitySchemes: securitySchemes(names, createCookieNames(names, baseUrl)),
     },
   };
 }
@@ -79,11 +80,11 @@ const requestIdHeader = {
   schema: { type: "string", minLength: 1, maxLength: MAX_REQUEST_ID },
 };
 
-function securitySchemes(names: Names): Json {
+function securitySchemes(names: Names, cookieName: (name: CookieName) => string): Json {
   const cookie = (name: "session" | "refresh", description: string) => ({
     type: "apiKey",
     in: "cookie",
-    name: names.cookie(name),
+    name: cookieName(name),
     description,
   });
   const header = (name: string, description: string) => ({
@@ -95,7 +96,7 @@ function securitySchemes(names: Names): Json {
   return {
     session: cookie("session", "A signed-in person; 15 minutes, then refresh"),
     refresh: cookie("refresh", "Renews a session; can be used once"),
-    csrf: header("X-Service-CSRF", `The value of the cookie ${names.cookie("csrf")}`),
+    csrf: header("X-Service-CSRF", `The value of the cookie ${cookieName("csrf")}`),
     api_key: header("X-Service-API-Key", "The application behind a connection"),
     bearer: { type: "http", scheme: "bearer", description: "The API key, as AuthZEN clients send it" },
   };

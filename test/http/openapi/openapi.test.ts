@@ -80,8 +80,8 @@ describe("the OpenAPI document", () => {
     expect(Object.keys(document.paths)).toContain("/v1/acme/things/{thing_id}/parts");
     expect(Object.keys(document.paths)).toContain("/v1/auth/refresh");
     expect(document.components.securitySchemes).toMatchObject({
-      session: { name: "acme_session" },
-      refresh: { name: "acme_refresh" },
+      session: { name: "__Host-acme_session" },
+      refresh: { name: "__Host-acme_refresh" },
       csrf: { name: "X-Acme-CSRF" },
       api_key: { name: "X-Acme-API-Key" },
     });
