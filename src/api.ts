@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { createMailer } from "./accounts/mail/mail.ts";
 import type { Mailer } from "./accounts/mail/smtp.ts";
+import { createStopTokens } from "./accounts/mailings/stop_links.ts";
 import { startNotices } from "./accounts/notices/sender.ts";
 import { createIsServiceAdministrator } from "./accounts/service_administrators.ts";
 import { createFindSession, createSessionTokens } from "./accounts/sessions/sessions.ts";
@@ -114,6 +115,7 @@ export async function startApi({
   replaced.receiveDatabase?.(db, pools);
   const sealingKey = Buffer.from(config.SEALING_KEY, "base64");
   const secretBox = createSecretBox(sealingKey);
+  const stopTokens = createStopTokens(sealingKey);
   const vault = replaced.vault ?? (await openVault(config));
   const certificateFile = config.VAULT_CERT_FILE;
   showCertificateEnd(metrics, certificateFile);
@@ -149,6 +151,7 @@ export async function startApi({
     mailer,
     hashes: createCodeHashes(sealingKey),
     tokens: createSessionTokens(sealingKey),
+    stopTokens,
     signInDays: config.SIGN_IN_DAYS,
     organizationRates: replaced.organizationRates ?? createOrganizationRates(db),
     sendingRates: createSendingRates(db),
@@ -224,7 +227,7 @@ export async function startApi({
   });
   const vaultSync = keepVaultSynced(shared);
   const place = { baseUrl: config.BASE_URL, word: config.SERVICE_WORD, contact: config.SUPPORT_CONTACT };
-  const notices = startNotices({ db, clock, mailer, log, metrics, place });
+  const notices = startNotices({ db, clock, mailer, log, metrics, place, stopTokens });
   const servers = await startServers(replaced.app?.(app) ?? app, config);
   const { host, port, operatorPort } = servers;
   log.info({ host, port, operator_port: operatorPort }, "api listens");

@@ -1,4 +1,5 @@
 import type { Pool } from "pg";
+import { noteReminders } from "./accounts/mailings/queue.ts";
 import { sweepAccounts } from "./accounts/sweep.ts";
 import type { Clock, ComparedClock } from "./clock.ts";
 import { sweepBindingRequests } from "./clusters/namespace_binding.ts";
@@ -74,6 +75,7 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
         deleteUndecided({ db, now, keptDays: undecidedDays, signal }),
       ),
       whileAgreed("old months", (now) => dropOldMonths({ pool: months, now, retentionMonths, log })),
+      whileAgreed("reminders", (now) => noteReminders(db, now)),
       whileAgreed("domains", (now) => recheckDomains({ ...domains, db, clock: stoppedAt(now), log, signal })),
     ]),
   });

@@ -7,6 +7,8 @@ import type { Route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
 import { creditsRoute } from "./ledger/credits_route.ts";
 import type { Mailer } from "./mail/smtp.ts";
+import { mailRoutes } from "./mailings/routes.ts";
+import type { StopTokens } from "./mailings/stop_links.ts";
 import { accountTypeRoute, profileRoute } from "./onboarding.ts";
 import { registryRoute } from "./registry_route.ts";
 import { refreshRoute } from "./sessions/refresh.ts";
@@ -24,6 +26,7 @@ export type AccountsDeps = {
   mailer: Pick<Mailer, "send">;
   hashes: CodeHashes;
   tokens: SessionTokens;
+  stopTokens: StopTokens;
   /** Days after which a person must sign in again. */
   signInDays: number;
   rates: ClientRates;
@@ -50,5 +53,6 @@ export function accountsRoutes(deps: AccountsDeps): Route[] {
     logoutRoute(deps),
     creditsRoute(deps),
     registryRoute(deps),
+    ...mailRoutes(deps),
   ];
 }

@@ -14,6 +14,7 @@ import { exportPage } from "./pages/history/export.ts";
 import { historyPage } from "./pages/history/history.ts";
 import { checkReceiptPage, receiptFilePage } from "./pages/history/receipts.ts";
 import { homePage } from "./pages/home.ts";
+import { stopMailsPage } from "./pages/mails.ts";
 import { activityPage } from "./pages/organization/activity.ts";
 import { domainPage, domainsPage } from "./pages/organization/domains.ts";
 import { acceptInvitationPage, invitationPage, invitePage } from "./pages/organization/invitations.ts";
@@ -67,6 +68,7 @@ export const consolePages: readonly Page[] = [
   clustersPage,
   clusterNamespacePage,
   accountPage,
+  stopMailsPage,
   creditPage,
   organizationPage,
   organizationSettingsPage,

@@ -15,6 +15,8 @@ export type EventTables = {
   webhook_attempts: WebhookAttemptRow;
   webhook_recoveries: WebhookRecoveryRow;
   notices: NoticeRow;
+  mail_topics: MailTopicRow;
+  mailings: MailingRow;
   reports: ReportRow;
 };
 
@@ -150,6 +152,24 @@ export type WebhookRecoveryRow = {
   stepped_at: Date;
   created_at: Date;
   finished_at: Date | null;
+};
+
+/** Kinds of mails about requests. */
+export type MailKind = "request_waits" | "request_lapses" | "request_decided" | "authority_lent";
+
+export type MailTopicRow = { topic_id: string; kind: MailKind; request_id: string; created_at: Date };
+
+export type MailingRow = {
+  account_id: string;
+  kind: MailKind;
+  choice: "every" | "daily" | "off";
+  request_ids: string[];
+  due_at: Date | null;
+  next_attempt_at: Date | null;
+  attempts: number;
+  mailed_at: Date | null;
+  streak: number;
+  paced_until: Date | null;
 };
 
 export type NoticeRow = {

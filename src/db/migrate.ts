@@ -33,6 +33,7 @@ import {
   eventLog,
 } from "./migrations/from_0020.ts";
 import { latest } from "./migrations/from_0026.ts";
+import { mailings } from "./migrations/from_0033.ts";
 import { buildIndexes, type GrowingBound, type GrowingIndex, proveBounds } from "./online_changes.ts";
 import { requireSessions } from "./pooler/check_poolers.ts";
 import { createRefusalCheck } from "./refusals.ts";
@@ -83,6 +84,7 @@ export const migrations: readonly Migration[] = [
   deliveriesForPeople,
   deadLettersAge,
   ...latest,
+  mailings,
 ];
 
 /** The migrations to apply, and how long to wait for the database and for locks. */

@@ -204,6 +204,8 @@ export type DelegationRequestRow = DeclaredColumns & {
   external_id: string | null;
   created_at: Date;
   expires_at: Date;
+  /** When people were reminded that the request lapses soon. */
+  reminded_at: Date | null;
 };
 
 export type CertificateRow = {

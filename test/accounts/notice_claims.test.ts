@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { CLAIM_SECONDS } from "../../src/accounts/mail/retries.ts";
 import {
-  CLAIM_SECONDS,
   type ClaimedNotice,
   claimNotices,
   recordFailure,

@@ -5,13 +5,10 @@ import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger/amounts.ts";
 import { createMailer } from "../../src/accounts/mail/mail.ts";
+import { MAX_ATTEMPTS, RETRY_DELAYS } from "../../src/accounts/mail/retries.ts";
 import type { Mailer } from "../../src/accounts/mail/smtp.ts";
-import {
-  claimNotices,
-  createNoticeConsumer,
-  MAX_ATTEMPTS,
-  RETRY_DELAYS,
-} from "../../src/accounts/notices/queue.ts";
+import { createStopTokens } from "../../src/accounts/mailings/stop_links.ts";
+import { claimNotices, createNoticeConsumer } from "../../src/accounts/notices/queue.ts";
 import { createNoticeSender, startNotices } from "../../src/accounts/notices/sender.ts";
 import { noticeText } from "../../src/accounts/notices/texts.ts";
 import { addSeconds } from "../../src/clock.ts";
@@ -89,13 +86,15 @@ async function notified() {
   return { accountId, event, email: account?.email ?? "" };
 }
 
+const stopTokens = createStopTokens(Buffer.alloc(32));
+
 function sender(options: { url?: string; mailer?: Pick<Mailer, "send">; attemptMs?: number } = {}) {
   const mail = mailSettings(options.url ?? smtp.url);
   const { mailer } =
     options.mailer === undefined ? createMailer(mail, { log, clock }) : { mailer: options.mailer };
   const { attemptMs } = options;
   return createNoticeSender({
-    ...{ db: home.database, clock, mailer, log, metrics: { registry }, place },
+    ...{ db: home.database, clock, mailer, log, metrics: { registry }, place, stopTokens },
     ...(attemptMs === undefined ? {} : { attemptMs }),
   });
 }
@@ -339,7 +338,15 @@ test("a notice about a callback that answered 410 passes from the attempt throug
   const worker = startTestWorker(home.urls);
   const { mailer } = createMailer(mailSettings(smtp.url), { log, clock });
   const real = { now: () => new Date() };
-  const notices = startNotices({ db: home.database, clock: real, mailer, log, metrics: { registry }, place });
+  const notices = startNotices({
+    db: home.database,
+    clock: real,
+    mailer,
+    log,
+    metrics: { registry },
+    place,
+    stopTokens,
+  });
   try {
     for (const id of ["one", "two", "three"]) await append(home.database, deniedEvent(connection, id));
     await eventually("the mail", () => smtp.mails.length > 0);
@@ -364,7 +371,15 @@ test("a notice about low credit passes from the last decision through outbox and
   const worker = startTestWorker(home.urls);
   const { mailer } = createMailer(mailSettings(smtp.url), { log, clock });
   const real = { now: () => new Date() };
-  const notices = startNotices({ db: home.database, clock: real, mailer, log, metrics: { registry }, place });
+  const notices = startNotices({
+    db: home.database,
+    clock: real,
+    mailer,
+    log,
+    metrics: { registry },
+    place,
+    stopTokens,
+  });
   try {
     await decideBatch(pool, [itemFor(records, { decidedAt: new Date() })]);
     await eventually("the mail", () => smtp.mails.length > 0);

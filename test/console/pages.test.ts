@@ -20,7 +20,7 @@ const liar = page({
 });
 
 /** These pages belong to no page in the navigation. */
-const APART = ["account", "accept_invitation", "sign_out", "welcome_name", "welcome_account"];
+const APART = ["stop_mails", "account", "accept_invitation", "sign_out", "welcome_name", "welcome_account"];
 function isBelowAnother(page: Page): boolean {
   return (
     !("file" in page) &&

@@ -23,6 +23,8 @@ const races: Record<string, RaceRow[]> = {
 /** Changing operations that need no lock, and why. */
 const withoutLock: Record<string, string> = {
   logout: "ends sessions in one statement, whatever their state",
+  change_mail_choices: "writes the person's own rows, of which the last choice counts",
+  stop_mails: "writes one row of the person, of which the last choice counts",
   withdraw_invitation: "deletes one row",
   read_invitation: "changes nothing",
   unpublish_platform: "updates one row",

@@ -3,7 +3,8 @@ import { pino } from "pino";
 import { Registry } from "prom-client";
 import { expect, onTestFinished, vi } from "vitest";
 import { createReconciliation } from "../../src/accounts/ledger/reconcile.ts";
-import { MAX_ATTEMPTS } from "../../src/accounts/notices/queue.ts";
+import { MAX_ATTEMPTS } from "../../src/accounts/mail/retries.ts";
+import { createStopTokens } from "../../src/accounts/mailings/stop_links.ts";
 import { createNoticeSender } from "../../src/accounts/notices/sender.ts";
 import { addSeconds } from "../../src/clock.ts";
 import { showReadiness } from "../../src/http/server/health.ts";
@@ -77,7 +78,8 @@ async function dueNotice() {
   const mailer = { send: async () => {} };
   const clock = steeredClock(NOW);
   const place = { baseUrl: "https://api.example.com", word: "service" };
-  const sender = createNoticeSender({ db, clock, mailer, log, metrics: { registry }, place });
+  const stopTokens = createStopTokens(Buffer.alloc(32));
+  const sender = createNoticeSender({ db, clock, mailer, log, metrics: { registry }, place, stopTokens });
   return {
     read: (series: string) => shown(registry, series),
     clock,

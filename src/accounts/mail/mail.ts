@@ -51,10 +51,10 @@ function createSmtpMailer(config: MailConfig & ServerConfig, totalMs: number): M
   const { MAIL_FROM: from } = config;
   const server = serverOf(config);
   return {
-    async send({ id, to, subject, text }) {
+    async send({ id, to, headers: more, ...content }) {
       const messageId = id === undefined ? {} : { messageId: `<${id}@${domainOf(from)}>` };
-      const headers = { "Auto-Submitted": "auto-generated" };
-      const mail = { from, to: { name: "", address: to }, subject, text, headers, ...messageId };
+      const headers = { "Auto-Submitted": "auto-generated", ...more };
+      const mail = { from, to: { name: "", address: to }, ...content, headers, ...messageId };
       const message = new MailComposer({
         ...mail,
         disableFileAccess: true,

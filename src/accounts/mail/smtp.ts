@@ -3,8 +3,18 @@ import type MimeNode from "nodemailer/lib/mime-node";
 import SMTPConnection from "nodemailer/lib/smtp-connection";
 import type SMTPTransport from "nodemailer/lib/smtp-transport";
 
-/** A plain-text email. A message with an `id` has the same Message-ID each time it is sent. */
-export type Mail = { id?: string; to: string; subject: string; text: string };
+/**
+ * An email with a text part, and perhaps an HTML part and further headers. A message with an `id` has the
+ * same Message-ID each time it is sent.
+ */
+export type Mail = {
+  id?: string;
+  to: string;
+  subject: string;
+  text: string;
+  html?: string;
+  headers?: Record<string, string>;
+};
 
 /** Sends emails. */
 export type Mailer = {

@@ -3,30 +3,7 @@ import type { Database } from "../../db/database.ts";
 import type { Consumer } from "../../events/bus.ts";
 import { isAccountEventType, readAccountEvent } from "../../events/kinds.ts";
 import type { Reader } from "../../events/published.ts";
-
-const MINUTE = 60;
-const HOUR = 60 * MINUTE;
-
-/** Seconds between a failed attempt and the next attempt: 12 attempts over 75 hours and 51 minutes. */
-export const RETRY_DELAYS = [
-  MINUTE,
-  5 * MINUTE,
-  15 * MINUTE,
-  30 * MINUTE,
-  HOUR,
-  2 * HOUR,
-  4 * HOUR,
-  8 * HOUR,
-  12 * HOUR,
-  24 * HOUR,
-  24 * HOUR,
-] as const;
-
-/** Number of attempts after which a notice has failed permanently. */
-export const MAX_ATTEMPTS = RETRY_DELAYS.length + 1;
-
-/** Seconds after which a claim expires. An attempt and recording its result take less time. */
-export const CLAIM_SECONDS = 60;
+import { CLAIM_SECONDS, RETRY_DELAYS } from "../mail/retries.ts";
 
 /** A notice that this process may send until its claim expires. `attempts` includes this attempt. */
 export type ClaimedNotice = {
@@ -90,13 +67,17 @@ function own(db: Database, { event_id, attempts }: ClaimedNotice) {
   return db("notices").where({ event_id, attempts, state: "waiting" });
 }
 
-/** Returns how many notices are waiting, and how many seconds the oldest one has waited. */
+/** Returns how many notices and mails about requests are due, and for how many seconds the oldest one is. */
 export async function readWaiting(
   db: Database,
   now: Date,
 ): Promise<{ waiting: number; oldestSeconds: number }> {
   const { rows } = await db.raw(
-    "select count(*) as waiting, min(created_at) as oldest from notices where state = 'waiting'",
+    `select count(*) as waiting, min(due_at) as oldest from (
+       select created_at as due_at from notices where state = 'waiting'
+       union all select due_at from mailings where due_at <= :now
+     ) as due`,
+    { now },
   );
   const { waiting, oldest } = rows[0] as { waiting: number; oldest: Date | null };
   const oldestSeconds = oldest === null ? 0 : Math.max(0, (now.getTime() - oldest.getTime()) / 1000);

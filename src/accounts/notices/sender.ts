@@ -5,15 +5,11 @@ import type { Database } from "../../db/database.ts";
 import { isAccountEventType, readAccountEvent } from "../../events/kinds.ts";
 import type { Logger } from "../../log.ts";
 import type { Metrics } from "../../metrics.ts";
+import { MAX_ATTEMPTS } from "../mail/retries.ts";
 import { describeMailError, type Mail, type Mailer } from "../mail/smtp.ts";
-import {
-  type ClaimedNotice,
-  claimNotices,
-  MAX_ATTEMPTS,
-  readWaiting,
-  recordFailure,
-  recordSent,
-} from "./queue.ts";
+import { sendMailings } from "../mailings/sender.ts";
+import type { StopTokens } from "../mailings/stop_links.ts";
+import { type ClaimedNotice, claimNotices, readWaiting, recordFailure, recordSent } from "./queue.ts";
 import { noticeText, type Place } from "./texts.ts";
 
 type NoticeOutcome = "sent" | "retried" | "failed";
@@ -28,12 +24,12 @@ export function createNoticeMetrics({ registry }: Pick<Metrics, "registry">): No
   const registers = [registry];
   const waiting = new Gauge({
     name: "deputize_notices_waiting",
-    help: "Notices to account owners that wait to be mailed",
+    help: "Notices to account owners and mails about requests that are due",
     registers,
   });
   const oldest = new Gauge({
     name: "deputize_notices_oldest_seconds",
-    help: "Seconds that the oldest notice has waited to be mailed",
+    help: "Seconds for which the oldest of them has been due",
     registers,
   });
   const attempts = new Counter({
@@ -58,6 +54,7 @@ type NoticeDeps = {
   log: Logger;
   metrics: Pick<Metrics, "registry">;
   place: Place;
+  stopTokens: StopTokens;
   /** Milliseconds after which an attempt fails. */
   attemptMs?: number;
 };
@@ -68,8 +65,8 @@ const ATTEMPT_MS = 15_000;
 const PAUSE_MS = 2_000;
 
 /**
- * Creates a sender of notices. One step claims the notices that are due, sends them, and returns whether any
- * were due. It throws if the database is unavailable.
+ * Creates a sender of notices and of mails about requests. One step claims those that are due, sends them,
+ * and returns whether any were due. It throws if the database is unavailable.
  *
  * Each notice is attempted up to 12 times, and then fails. It is sent again only if the result of an attempt
  * is unknown or could not be recorded. The Message-ID contains the event's id, so it is the same each time.
@@ -112,9 +109,13 @@ export function createNoticeSender({ attemptMs = ATTEMPT_MS, ...deps }: NoticeDe
     async step() {
       const claimed = await claimNotices(db, BATCH, clock.now());
       await Promise.all(claimed.map(attempt));
+      const mailed = await sendMailings(
+        { db, clock, mailer, log, place, tokens: deps.stopTokens, attemptMs, measure: measure.attempt },
+        BATCH,
+      );
       const { waiting, oldestSeconds } = await readWaiting(db, clock.now());
       measure.waiting(waiting, oldestSeconds);
-      return claimed.length > 0;
+      return claimed.length > 0 || mailed;
     },
   };
 }

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import type { CreditsAnswer } from "../../accounts/ledger/credits_route.ts";
+import type { MailChoicesAnswer, StoppedAnswer } from "../../accounts/mailings/routes.ts";
 import type { SessionAnswer } from "../../accounts/sessions/session_routes.ts";
 import type { ClusterApproverAnswer } from "../../clusters/approvers.ts";
 import type { NamespaceBindingAnswer } from "../../clusters/namespace_routes.ts";
@@ -37,6 +38,9 @@ type PageOf<Item> = { items: Item[]; next_cursor: string | null };
 /** The answers of API operations, by operation id. Each operation that a page declares needs an entry. */
 export type Answers = {
   get_session: SessionAnswer;
+  get_mail_choices: MailChoicesAnswer;
+  change_mail_choices: MailChoicesAnswer;
+  stop_mails: StoppedAnswer;
   get_credits: CreditsAnswer;
   list_delegation_requests: PageOf<RequestAnswer>;
   get_delegation_request: RequestAnswer;

@@ -3,6 +3,7 @@ import { page, signedIn, type Visit } from "../core/page.ts";
 import { ACCEPT_INVITATION, ACCOUNT, addressFor } from "../core/places.ts";
 import { table } from "../elements/listing.ts";
 import { badge, copyable, facts, type Tone } from "../elements/values.ts";
+import { loadMails, MAIL_FORM, mailForm, readMailForm } from "./mails.ts";
 
 const TONES: Record<"enough" | "low" | "exhausted", Tone> = { enough: "good", low: "warn", exhausted: "bad" };
 
@@ -11,10 +12,19 @@ export const accountPage = page({
   id: "account",
   path: ACCOUNT,
   about: "person",
-  operations: [],
-  load: async () => undefined,
+  operations: ["get_mail_choices", "change_mail_choices"],
+  load: loadMails,
   title: ({ texts }) => texts.ownAccount.title,
-  render: (visit) => html`${person(visit)}${accounts(visit)}${more(visit)}`,
+  render: (visit, choices) =>
+    html`${person(visit)}${accounts(visit)}${mailForm(visit, choices)}${more(visit)}`,
+  forms: {
+    [MAIL_FORM]: {
+      async submit(visit, fields) {
+        await visit.call("change_mail_choices", { body: readMailForm(visit, fields) });
+        return { to: visit.own(ACCOUNT), notice: "mails_chosen" };
+      },
+    },
+  },
 });
 
 function person(visit: Visit): Html {

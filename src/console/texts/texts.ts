@@ -7,6 +7,7 @@ import { DELEGATION, DELEGATION_NOTICES, DELEGATIONS, REVOKE } from "./delegatio
 import { DELIVERIES, RECOVERIES } from "./deliveries.ts";
 import { ERRORS } from "./errors.ts";
 import { HISTORY } from "./history.ts";
+import { MAILS } from "./mails.ts";
 import { ACTING, DOMAINS, INVITATION, ORGANIZATION, OWN_ACCOUNT } from "./organization.ts";
 import { CONNECTIONS, PICKER, PLATFORM_NOTICES, PLATFORMS } from "./platforms.ts";
 import { ASK, LIMITS, REQUEST, REQUESTS, SCOPES } from "./requests.ts";
@@ -56,6 +57,7 @@ export const texts = {
   navigation: { label: "Main", menu: "Menu", home: "Home", requests: "Requests" },
   acting: ACTING,
   ownAccount: OWN_ACCOUNT,
+  mails: MAILS,
   organization: ORGANIZATION,
   invitation: INVITATION,
   domains: DOMAINS,
@@ -79,6 +81,7 @@ export const texts = {
     code_sent: "We sent you a code.",
     signed_out: "You are signed out.",
     renewed: "Your session goes on.",
+    mails_chosen: "Your choice of mails is saved.",
     done_already: "That was already done, or no longer exists.",
     welcome: "Your account is ready.",
     asked: "Asked. The request waits for a decision.",

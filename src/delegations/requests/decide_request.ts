@@ -1,3 +1,4 @@
+import { noteMail } from "../../accounts/mailings/queue.ts";
 import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import type { DelegationRequestRow } from "../../db/tables.ts";
@@ -50,6 +51,8 @@ export async function decideRequest(
     .returning("*");
   if (row === undefined) throw new ApiError("request_not_pending");
   await by?.check?.(tx, row);
+  if (status !== "withdrawn") await noteMail(tx, "request_decided", requestId, now);
+  if (status === "approved") await noteMail(tx, "authority_lent", requestId, now);
   return row;
 }
 

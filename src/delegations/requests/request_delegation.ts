@@ -1,3 +1,4 @@
+import { noteMail } from "../../accounts/mailings/queue.ts";
 import { addSeconds, type Clock, signingSeconds } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import type { AgentRow, DelegationRequestRow } from "../../db/tables.ts";
@@ -116,7 +117,7 @@ async function insertRequest(
   now: Date,
 ): Promise<DelegationRequestRow> {
   const requestId = newRequestId();
-  await tx("delegation_requests")
+  const [filed] = await tx("delegation_requests")
     .insert({
       request_id: requestId,
       account_id: agent.account_id,
@@ -135,9 +136,11 @@ async function insertRequest(
       expires_at: addSeconds(now, PENDING_SECONDS),
     })
     .onConflict("external_id")
-    .ignore();
-  const filed = externalId === null ? { request_id: requestId } : { external_id: externalId };
-  const row = await tx("delegation_requests").where(filed).first();
+    .ignore()
+    .returning("request_id");
+  if (filed !== undefined) await noteMail(tx, "request_waits", requestId, now);
+  const key = externalId === null ? { request_id: requestId } : { external_id: externalId };
+  const row = await tx("delegation_requests").where(key).first();
   if (row === undefined) throw new Error("The delegation request was not stored");
   return row;
 }

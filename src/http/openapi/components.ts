@@ -101,12 +101,17 @@ function parametersOf({ parameters }: Operation): Part[] {
 
 function responsesOf({ operationId, responses }: Operation): Part[] {
   return Object.entries(responses).map(([status, value]) => ({
-    name: pascalCase(value["x-error-codes"]?.join("_or_") ?? `${operationId}_${status}`),
+    name: pascalCase(nameOfErrors(value["x-error-codes"]) ?? `${operationId}_${status}`),
     value,
     put: (reference) => {
       (responses as Record<string, Json>)[status] = reference;
     },
   }));
+}
+
+/** Returns a short name for a response with these error codes. Hundreds of references repeat it. */
+function nameOfErrors([first, ...others]: string[] = []): string | undefined {
+  return first === undefined || others.length === 0 ? first : `${first}_or_${others.length}_more`;
 }
 
 /** Replaces parts that occur at least twice by references, and returns the components that these refer to. */

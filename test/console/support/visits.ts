@@ -116,6 +116,7 @@ export const visits: Record<string, Reached> = {
     path: "/v1/auth/email/console/code?email=ada%40example.test&notice=code_sent",
   },
   renew: { viewer: "complete", path: "/v1/auth/refresh/console" },
+  stop_mails: { viewer: "complete", path: "/console/stop-mails?token=none" },
   sign_out: { viewer: "complete", path: "/console/sign-out" },
   welcome_name: { viewer: "unnamed", path: "/console/welcome/name" },
   welcome_account: { viewer: "typeless", path: "/console/welcome/account" },

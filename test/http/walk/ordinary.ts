@@ -1,3 +1,4 @@
+import { createStopTokens } from "../../../src/accounts/mailings/stop_links.ts";
 import { partNames } from "../../../src/installation/installation.ts";
 import type { TestApi } from "../../support/api.ts";
 import { registerPlatform } from "../../support/platform_world.ts";
@@ -94,6 +95,14 @@ export const ordinaryCalls: Record<string, Calls> = {
     await person.client.get("/v1/service/credits?limit=1"),
     await keyed("GET", "/v1/service/credits"),
   ],
+  get_mail_choices: async (_, { person }) => [await person.client.get("/v1/service/mails")],
+  change_mail_choices: async (_, { person }) => [
+    await person.client.call("PATCH", "/v1/service/mails", { body: { request_waits: "daily" } }),
+  ],
+  stop_mails: async (api, { person }) => {
+    const token = createStopTokens(api.sealingKey).create(person.accountId, "authority_lent");
+    return [await api.client().post(`/v1/service/mails/stop?token=${token}`, {})];
+  },
   logout: async (_, { person }) => [await person.client.post("/v1/auth/logout", { everywhere: true })],
   get_principal: async (api, { person }) => {
     const path = `/v1/registry/principals/${person.humanId}`;

@@ -1,0 +1,25 @@
+import { z } from "zod";
+import type { MailKind } from "../../db/tables.ts";
+
+/**
+ * The kinds of mails about requests:
+ *
+ * - `request_waits`: a request waits, to everybody who may decide it.
+ *
+ * - `request_lapses`: a request that nobody decided lapses within a day, to the same people.
+ *
+ * - `request_decided`: somebody else decided a request, to the person who asked.
+ *
+ * - `authority_lent`: a request was approved, to the person who approved it.
+ */
+export const mailKinds = [
+  "request_waits",
+  "request_lapses",
+  "request_decided",
+  "authority_lent",
+] as const satisfies MailKind[];
+export type { MailKind } from "../../db/tables.ts";
+
+/** How often a person gets a kind of mail. With `daily`, at most one mail a day has everything new. */
+export const mailChoice = z.enum(["every", "daily", "off"]);
+export type MailChoice = z.infer<typeof mailChoice>;

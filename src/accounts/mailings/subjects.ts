@@ -1,0 +1,73 @@
+import type { Database } from "../../db/database.ts";
+import type { MailKind } from "./kinds.ts";
+
+/** A request that a mail mentions, in its current state. */
+export type Subject = {
+  request_id: string;
+  /** The account whose authority the request is about, and its organization's name. */
+  account_id: string;
+  organization_name: string | null;
+  agent_name: string;
+  platform_name: string;
+  /** The organization and the verified domain under which the platform is published. */
+  publisher_name: string | null;
+  publisher_domain: string | null;
+  status: "pending" | "approved" | "denied";
+  requested_scope: string[];
+  requested_expires_at: Date | null;
+  requested_expires_in: number | null;
+  /** When the request lapses. */
+  expires_at: Date;
+  decided_by: string | null;
+  approved_scope: string[] | null;
+  cert_id: string | null;
+  /** The end of the certificate. Null if it does not expire. */
+  ends_at: Date | null;
+};
+
+/** Whether a person may still act for the account, with one of these roles. */
+const roleIn = (roles: string) => `coalesce(
+  (select own_role from accounts where account_id = :person and account_id = r.account_id),
+  (select role from organization_members where organization_id = r.account_id and account_id = :person), '') in (${roles})`;
+
+const DECIDES = roleIn("'owner', 'approver'");
+const BELONGS = roleIn("'owner', 'approver', 'developer', 'auditor'");
+const WAITS = `r.status = 'pending' and r.expires_at > :now and ${DECIDES}
+  and not (h.four_eyes and r.requested_by is not distinct from :person)`;
+
+const CONDITIONS: Record<MailKind, string> = {
+  request_waits: WAITS,
+  request_lapses: WAITS,
+  request_decided: `r.status in ('approved', 'denied') and r.requested_by = :person and ${BELONGS}`,
+  authority_lent: `t.status = 'approved' and r.decided_by = :person and ${BELONGS}`,
+};
+
+/**
+ * Returns the requests about which a person should still get this kind of mail, in the given order. Leaves
+ * out requests that were decided in the meantime, and accounts in which the person has lost the role.
+ */
+export async function readSubjects(
+  db: Database,
+  { person, kind, requestIds, now }: { person: string; kind: MailKind; requestIds: string[]; now: Date },
+): Promise<Subject[]> {
+  const { rows } = await db.raw<{ rows: Subject[] }>(
+    `select r.request_id, r.account_id, h.organization_name, b.name as agent_name, p.name as platform_name,
+            o.organization_name as publisher_name, case when o.account_id is not null then p.published_domain end
+              as publisher_domain,
+            r.status, r.requested_scope, r.requested_expires_at, r.requested_expires_in, r.expires_at,
+            coalesce(d.email, r.decided_user) as decided_by, t.approved_scope, t.cert_id, t.expires_at as ends_at
+     from unnest(:requestIds::text[]) with ordinality as wanted (id, place)
+     join delegation_requests r on r.request_id = wanted.id
+     join accounts h on h.account_id = r.account_id
+     join agents b on b.agent_id = r.agent_id
+     join connections n on n.connection_id = r.connection_id
+     join platforms p on p.platform_id = n.platform_id
+     left join accounts o on o.account_id = p.account_id and p.publish_state = 'published'
+     left join certificates t on t.request_id = r.request_id
+     left join accounts d on d.account_id = r.decided_by
+     where ${CONDITIONS[kind]}
+     order by wanted.place`,
+    { person, requestIds, now },
+  );
+  return rows;
+}

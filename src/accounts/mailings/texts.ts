@@ -1,0 +1,204 @@
+import { addSeconds } from "../../clock.ts";
+import { SCOPE_WORDS } from "../../protocol/documents/scope_words.ts";
+import type { MailKind } from "./kinds.ts";
+import type { Subject } from "./subjects.ts";
+
+/** The content of a mail: a sentence, one button, why the person gets it, and how to stop such mails. */
+export type MailContent = {
+  subject: string;
+  heading: string;
+  paragraphs: string[];
+  /** The list in the mail: permissions of one request, or several requests. */
+  items: string[];
+  button: { label: string; path: string };
+  after: string;
+  reason: string;
+};
+
+/** Items that a mail lists. It gives the number of all others. */
+const LISTED = 10;
+
+/** Returns the content of a mail about one or more requests. `now` is when it is sent. */
+export function mailContent(
+  kind: MailKind,
+  subjects: readonly [Subject, ...Subject[]],
+  now: Date,
+): MailContent {
+  const [first, ...others] = subjects;
+  return others.length === 0 ? ONE[kind](first, now) : MANY[kind](subjects);
+}
+
+const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
+  request_waits: (subject, now) => waiting(subject, now),
+  request_lapses(subject, now) {
+    const content = waiting(subject, now);
+    const day = dayOf(subject.expires_at);
+    return {
+      ...content,
+      subject: `Still undecided: ${content.subject}`,
+      heading: `Nobody has decided: ${content.heading}`,
+      after: `Nothing happens unless you approve. Without a decision, the request lapses on ${day}.`,
+    };
+  },
+  request_decided(subject) {
+    const agent = quoted(subject.agent_name);
+    const verb = subject.status === "approved" ? "approved" : "denied";
+    const who = subject.decided_by === null ? "Somebody" : quoted(subject.decided_by);
+    return {
+      subject: `Your request for ${agent} was ${verb}`,
+      heading: `Your request for ${agent} was ${verb}`,
+      paragraphs: [
+        subject.status === "approved"
+          ? `${who} approved ${countOf(subject)} that you asked for. The agent may now:`
+          : `${who} denied what you asked for. The agent did not get anything.`,
+      ],
+      items: wordsOf(subject.approved_scope ?? []),
+      button: { label: "Look at the decision", path: requestPath(subject) },
+      after: endText(subject),
+      reason: "You get this mail because you asked.",
+    };
+  },
+  authority_lent(subject) {
+    const agent = quoted(subject.agent_name);
+    return {
+      subject: `${agent} may now act for ${nameOf(subject)}`,
+      heading: `You let ${agent} act for ${nameOf(subject)}`,
+      paragraphs: [
+        `You approved ${countOf(subject)} of the platform ${quoted(subject.platform_name)}. It may now:`,
+      ],
+      items: wordsOf(subject.approved_scope ?? []),
+      button: {
+        label: "Look at it, or end it",
+        path: accountPath(subject, `/delegations/${subject.cert_id}`),
+      },
+      after: endText(subject),
+      reason: "You get this mail because you approved. If that was not you, end it now.",
+    };
+  },
+};
+
+const MANY: Record<MailKind, (subjects: readonly [Subject, ...Subject[]]) => MailContent> = {
+  request_waits: (subjects) => several(subjects, `${subjects.length} requests wait for your decision`),
+  request_lapses: (subjects) => several(subjects, `${subjects.length} requests lapse soon`),
+  request_decided: (subjects) => ({
+    ...several(subjects, `${subjects.length} of your requests were decided`),
+    after: "",
+    reason: "You get this mail because you asked.",
+  }),
+  authority_lent: (subjects) => ({
+    ...several(subjects, `You approved ${subjects.length} requests`),
+    button: { label: "Look at them, or end them", path: accountPath(subjects[0], "/delegations") },
+    after: "You can end each of them at any time.",
+    reason: "You get this mail because you approved. If that was not you, end them now.",
+  }),
+};
+
+function waiting(subject: Subject, now: Date): MailContent {
+  const { publisher_name: publisher, publisher_domain: domain, requested_scope: scopes } = subject;
+  const agent = quoted(subject.agent_name);
+  const end = endOf(subject, now);
+  const asker =
+    publisher !== null && domain !== null
+      ? `${quoted(publisher)}, which has proved that it owns ${unlinked(domain)}, asks that its agent ${agent} may:`
+      : `The agent ${agent} of the platform ${quoted(subject.platform_name)} asks to act for ${nameOf(subject)}. Nobody has verified who runs this platform. The agent could:`;
+  const until = end === null ? "until you end it" : `until ${dayOf(end)}`;
+  return {
+    subject: `${agent} asks to act for ${nameOf(subject)} (${permissions(scopes.length)}, ${until})`,
+    heading: `${agent} asks to act for ${nameOf(subject)}`,
+    paragraphs: [asker],
+    items: wordsOf(scopes),
+    button: { label: "Look at the request", path: requestPath(subject) },
+    after: `It would end ${end === null ? "only when you end it" : `on ${dayOf(end)}`}. Nothing happens unless you approve. The request lapses on ${dayOf(subject.expires_at)}.`,
+    reason: `You get this mail because you may decide for ${accountOf(subject)}.`,
+  };
+}
+
+function several(subjects: readonly [Subject, ...Subject[]], title: string): MailContent {
+  const more = subjects.length - LISTED;
+  return {
+    subject: title,
+    heading: title,
+    paragraphs: [],
+    items: [
+      ...subjects
+        .slice(0, LISTED)
+        .map(
+          (each) =>
+            `${quoted(each.agent_name)} of ${quoted(each.platform_name)}, for ${nameOf(each)}: ${permissions(each.requested_scope.length)}`,
+        ),
+      ...(more > 0 ? [`and ${more} more`] : []),
+    ],
+    button: { label: "Look at the requests", path: accountPath(subjects[0], "/requests") },
+    after: "Nothing happens unless you approve.",
+    reason: "You get this mail because you may decide these requests.",
+  };
+}
+
+function permissions(count: number): string {
+  return count === 1 ? "1 permission" : `${count} permissions`;
+}
+
+function countOf({ approved_scope, requested_scope }: Subject): string {
+  const count = approved_scope?.length ?? 0;
+  return count === requested_scope.length
+    ? permissions(count)
+    : `${count} of ${permissions(requested_scope.length)}`;
+}
+
+function wordsOf(scopes: readonly string[]): string[] {
+  const words = scopes.map((scope) => SCOPE_WORDS[scope] ?? `Do what its platform calls ${quoted(scope)}`);
+  const more = words.length - LISTED;
+  return more > 0 ? [...words.slice(0, LISTED), `and ${more} more`] : words;
+}
+
+function endOf({ requested_expires_at, requested_expires_in }: Subject, now: Date): Date | null {
+  return (
+    requested_expires_at ?? (requested_expires_in === null ? null : addSeconds(now, requested_expires_in))
+  );
+}
+
+function endText({ status, ends_at }: Subject): string {
+  if (status !== "approved") return "";
+  const end = ends_at === null ? "It has no end date." : `It ends on ${dayOf(ends_at)}.`;
+  return `${end} You can end it at any time.`;
+}
+
+function nameOf({ organization_name }: Subject): string {
+  return organization_name === null ? "you" : quoted(organization_name);
+}
+
+function accountOf({ organization_name }: Subject): string {
+  return organization_name === null ? "your own account" : `the organization ${quoted(organization_name)}`;
+}
+
+function requestPath(subject: Subject): string {
+  return accountPath(subject, `/requests/${subject.request_id}`);
+}
+
+function accountPath({ account_id, organization_name }: Subject, path: string): string {
+  return organization_name === null ? `/console${path}` : `/console/for/${account_id}${path}`;
+}
+
+const DAY = new Intl.DateTimeFormat("en-GB", {
+  day: "numeric",
+  month: "short",
+  year: "numeric",
+  timeZone: "UTC",
+});
+
+function dayOf(time: Date): string {
+  return DAY.format(time);
+}
+
+/**
+ * Returns text of strangers in quotation marks. It can neither end the quotation nor become a link in a mail
+ * program, which would turn the name `example.com` into one.
+ */
+function quoted(text: string): string {
+  return `“${unlinked(text.replaceAll(/["“”„‟«»]/g, "'"))}”`;
+}
+
+/** Puts an invisible character after each character at which mail programs recognize a URL or an address. */
+function unlinked(text: string): string {
+  return text.replaceAll(/[.:/@]/g, "$&\u2060");
+}

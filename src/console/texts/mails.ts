@@ -1,0 +1,22 @@
+/** Texts about the mails that a person gets. */
+export const MAILS = {
+  title: "Mails",
+  lead: "Choose how often we write to you. We write to you about nothing else, except sign-in codes, invitations, credit and broken callbacks.",
+  kinds: {
+    request_waits: "A request waits for your decision",
+    request_lapses: "A request lapses tomorrow, and nobody has decided",
+    request_decided: "Somebody decided what you asked for",
+    authority_lent: "You approved a request",
+  },
+  choices: { every: "Every time", daily: "At most once a day", off: "Never" },
+  save: "Save",
+  stopTitle: "Stop these mails?",
+  stopLead:
+    "You get no further mails of the kind that you came from. You can turn them on again in your account.",
+  stop: "Stop these mails",
+  stoppedTitle: "Stopped",
+  stopped: (kind: string) => `We no longer write to you when this happens: ${kind.toLowerCase()}.`,
+  unknownTitle: "This link does not work",
+  unknown: "It was cut off or changed. Choose the mails that you want in your account instead.",
+  toAccount: "Your account",
+};

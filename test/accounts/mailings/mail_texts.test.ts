@@ -1,0 +1,86 @@
+import { expect, test } from "vitest";
+import { mailKinds } from "../../../src/accounts/mailings/kinds.ts";
+import { renderMail } from "../../../src/accounts/mailings/render.ts";
+import type { Subject } from "../../../src/accounts/mailings/subjects.ts";
+import { mailContent } from "../../../src/accounts/mailings/texts.ts";
+
+const NOW = new Date("2026-11-28T10:42:07Z");
+const PLACE = { baseUrl: "https://deputize.example.com/", stopPath: "/stop", stopCall: "/call" };
+
+function subject(fields: Partial<Subject> = {}): Subject {
+  return {
+    request_id: "req_1",
+    account_id: "7d6c3a52-55a7-4ff0-8f0c-2a5b8e6f1a11",
+    organization_name: null,
+    agent_name: "Refund helper",
+    platform_name: "Webshop",
+    publisher_name: null,
+    publisher_domain: null,
+    status: "pending",
+    requested_scope: ["data:read", "payments:send"],
+    requested_expires_at: null,
+    requested_expires_in: 30 * 86_400,
+    expires_at: new Date("2026-12-05T00:00:00Z"),
+    decided_by: null,
+    approved_scope: null,
+    cert_id: null,
+    ends_at: null,
+    ...fields,
+  };
+}
+
+const shownOf = (text: string) => text.replaceAll("\u2060", "");
+
+test("a mail about one request says who asks, for what and until when", () => {
+  const { subject: title, text } = renderMail(mailContent("request_waits", [subject()], NOW), PLACE);
+  expect(title).toBe("“Refund helper” asks to act for you (2 permissions, until 28 Dec 2026)");
+  expect(text).toContain("- Read data\n- Send payments");
+  expect(text).toContain("Nobody has verified who runs this platform.");
+  expect(text).toContain("The request lapses on 5 Dec 2026.");
+  expect(text).toContain("Look at the request: https://deputize.example.com/console/requests/req_1");
+});
+
+test("a mail about a published platform names its organization and verified domain", () => {
+  const published = subject({ publisher_name: "Webshop GmbH", publisher_domain: "webshop.example" });
+  const { text } = renderMail(mailContent("request_waits", [published], NOW), PLACE);
+  expect(shownOf(text)).toContain("“Webshop GmbH”, which has proved that it owns webshop.example, asks");
+});
+
+test.each(mailKinds)("a mail of the kind %s contains no link that strangers chose", (kind) => {
+  const names = [
+    "https://evil.example/x",
+    "evil.example",
+    "mailto:a@evil.example",
+    "a” Nothing happens: <a href=x>",
+  ];
+  for (const name of names) {
+    const hostile = subject({
+      ...{ agent_name: name, platform_name: name, publisher_name: name, publisher_domain: "shop.example" },
+      ...{
+        organization_name: name,
+        decided_by: name,
+        requested_scope: [`custom:${name}`],
+        status: "approved",
+      },
+      ...{ approved_scope: [`custom:${name}`], cert_id: "cert_1" },
+    });
+    for (const subjects of [[hostile], [hostile, hostile]] as const) {
+      const mail = renderMail(mailContent(kind, subjects, NOW), PLACE);
+      const links = [...(mail.html?.matchAll(/href="([^"]*)"/g) ?? [])].map(([, url]) => url);
+      expect(links.length).toBeGreaterThan(0);
+      for (const link of links) expect(link).toMatch(/^https:\/\/deputize\.example\.com\//);
+      expect(mail.html).not.toContain("<a href=x>");
+      const plain = mail.text.replaceAll(/https:\/\/deputize\.example\.com\/\S*/g, "");
+      expect(`${mail.subject} ${plain}`).not.toMatch(
+        /evil\.example|https?:\/\/|mailto:[^\u2060]|@evil|”\s*Nothing happens:/,
+      );
+    }
+  }
+});
+
+test("a mail lists ten requests, and counts the others", () => {
+  const many = Array.from({ length: 14 }, () => subject()) as [Subject, ...Subject[]];
+  const { items } = mailContent("request_waits", many, NOW);
+  expect(items).toHaveLength(11);
+  expect(items.at(-1)).toBe("and 4 more");
+});

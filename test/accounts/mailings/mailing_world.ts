@@ -1,0 +1,60 @@
+import type { Mail } from "../../../src/accounts/mail/smtp.ts";
+import { sendMailings } from "../../../src/accounts/mailings/sender.ts";
+import { createStopTokens } from "../../../src/accounts/mailings/stop_links.ts";
+import { type ApiOptions, runningApi, type TestApi } from "../../support/api.ts";
+
+/** An API whose mails about requests a test sends and reads. */
+export type MailingApi = TestApi & {
+  /** Sends everything that is due, and returns the mails about requests to this address so far. */
+  mailsTo(email: string): Promise<Mail[]>;
+  /** Makes the mail server refuse every mail until the returned function is called. */
+  breakMail(): () => void;
+};
+
+/** Starts an API before the first test of a file. Its own loop may send the mails before the test does. */
+export function mailingApi(options: ApiOptions = {}): MailingApi {
+  const mails: Mail[] = [];
+  let isBroken = false;
+  const mailer = {
+    async send(mail: Mail) {
+      if (isBroken) throw Object.assign(new Error("no mail server"), { code: "ECONNREFUSED" });
+      mails.push(mail);
+    },
+    close() {},
+  };
+  const api = runningApi({
+    ...options,
+    mailer: (own) => ({
+      ...own,
+      send: (mail) => (mail.html === undefined ? own.send(mail) : mailer.send(mail)),
+    }),
+  });
+
+  async function settle(): Promise<void> {
+    const { db, clock, log, sealingKey } = api;
+    const deps = { db, clock, log, mailer, tokens: createStopTokens(sealingKey), attemptMs: 1_000 };
+    const place = { baseUrl: "https://deputize.example.com/agents", word: "service" };
+    for (let isDue = true; isDue; ) {
+      await sendMailings({ ...deps, place, measure: () => {} }, 8);
+      const { rows } = await db.raw(
+        `select exists(select from mail_topics)
+             or exists(select from mailings where next_attempt_at <= :now or (attempts > 0 and not :isBroken)) as due`,
+        { now: clock.now(), isBroken },
+      );
+      isDue = rows[0].due;
+    }
+  }
+
+  return Object.assign(api, {
+    async mailsTo(email: string) {
+      await settle();
+      return mails.filter(({ to }) => to === email);
+    },
+    breakMail() {
+      isBroken = true;
+      return () => {
+        isBroken = false;
+      };
+    },
+  });
+}

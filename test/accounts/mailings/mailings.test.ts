@@ -1,0 +1,279 @@
+import { describe, expect, test } from "vitest";
+import { noteReminders, pacedAfter } from "../../../src/accounts/mailings/queue.ts";
+import { addSeconds } from "../../../src/clock.ts";
+import { actingFor, addMember } from "../../support/members.ts";
+import {
+  approve,
+  createAgent,
+  registerPlatform,
+  requested,
+  selfRequest,
+} from "../../support/platform_world.ts";
+import { mailingApi } from "./mailing_world.ts";
+
+const api = mailingApi();
+const DAY = 24 * 3600;
+
+const subjectsTo = async (email: string) => (await api.mailsTo(email)).map(({ subject }) => subject);
+
+/** An organization with one member of each role, and a platform with an agent. */
+async function organization(name = "Webshop") {
+  const owner = await api.person({ organization_name: name });
+  const approver = await addMember(api, owner.accountId, "approver");
+  const developer = await addMember(api, owner.accountId, "developer");
+  const auditor = await addMember(api, owner.accountId, "auditor");
+  const platform = await registerPlatform(owner, {}, "/v1/service/platforms");
+  await createAgent(api.client(), platform);
+  const ask = async (person = developer, body: object = {}) => {
+    const path = "/v1/service/delegations/self-request";
+    const call = { connection_id: platform.connectionId, ...body };
+    const answer = await actingFor(person, owner.accountId).post(path, call);
+    expect(answer.status, answer.text).toBe(201);
+    return String(answer.body.request_id);
+  };
+  return { owner, approver, developer, auditor, platform, ask };
+}
+
+describe("a new request", () => {
+  test("reaches everybody who may decide it, and to nobody else", async () => {
+    const { owner, approver, developer, auditor, ask } = await organization();
+    const stranger = await api.person();
+    const requestId = await ask();
+    for (const person of [owner, approver]) {
+      const [mail, ...more] = await api.mailsTo(person.email);
+      expect(more).toEqual([]);
+      expect(mail?.subject).toMatch(
+        /^“.*” asks to act for “Webshop” \(\d+ permissions?, until you end it\)$/,
+      );
+      const link = `https://deputize.example.com/agents/console/for/${owner.accountId}/requests/${requestId}`;
+      expect(mail?.text).toContain(`Look at the request: ${link}`);
+      expect(mail?.html).toContain(`href="${link}"`);
+    }
+    for (const person of [developer, auditor, stranger]) expect(await api.mailsTo(person.email)).toEqual([]);
+  });
+
+  test("brings no mail to the person who asked if somebody else must decide", async () => {
+    const { owner, approver, ask } = await organization();
+    await actingFor(owner, owner.accountId).patch("/v1/service/organization", { four_eyes: true });
+    await ask(owner);
+    expect(await api.mailsTo(owner.email)).toEqual([]);
+    expect(await api.mailsTo(approver.email)).toHaveLength(1);
+  });
+
+  test("brings one mail, although the operator declares the object again and again", async () => {
+    const { person, platform } = await requested(api);
+    await api.mailsTo(person.email);
+    const before = await api.db("delegation_requests").where({ connection_id: platform.connectionId });
+    const { request_id = "" } = before[0] ?? {};
+    await api.db("delegation_requests").where({ request_id }).update({ external_id: "c1.some-object" });
+    expect(await subjectsTo(person.email)).toHaveLength(1);
+  });
+
+  test("brings no mail if it was decided before the mail went out", async () => {
+    const restore = api.breakMail();
+    const { person, requestId } = await requested(api);
+    await api.mailsTo(person.email);
+    await approve(person, requestId, ["data:read"]);
+    restore();
+    api.clock.set(addSeconds(api.clock.now(), 61));
+    const subjects = await subjectsTo(person.email);
+    expect(subjects.filter((subject) => subject.includes("asks to act"))).toEqual([]);
+  });
+
+  test("brings no mail to a person who lost the role before the mail went out", async () => {
+    const restore = api.breakMail();
+    const { owner, approver, ask } = await organization();
+    await ask();
+    await api.mailsTo(owner.email);
+    await api
+      .db("organization_members")
+      .where({ account_id: approver.accountId })
+      .update({ role: "auditor" });
+    restore();
+    api.clock.set(addSeconds(api.clock.now(), 61));
+    expect(await api.mailsTo(approver.email)).toEqual([]);
+    expect(await api.mailsTo(owner.email)).toHaveLength(1);
+  });
+});
+
+describe("a flood of requests", () => {
+  test("becomes few mails, and the last one mentions everything that waited", async () => {
+    const { owner, ask } = await organization();
+    await ask();
+    expect(await api.mailsTo(owner.email)).toHaveLength(1);
+    for (let n = 0; n < 12; n += 1) await ask();
+    expect(await api.mailsTo(owner.email)).toHaveLength(1);
+    api.clock.set(addSeconds(api.clock.now(), 60));
+    const mails = await api.mailsTo(owner.email);
+    expect(mails).toHaveLength(2);
+    expect(mails[1]?.subject).toBe("12 requests wait for your decision");
+    expect(mails[1]?.text).toContain("and 2 more");
+  });
+
+  test("reaches a person in at most 14 mails a day", () => {
+    let at = new Date(0);
+    let mails = 1;
+    for (let streak = 1; ; streak += 1) {
+      at = pacedAfter("every", { mailedAt: at, streak });
+      if (at.getTime() >= DAY * 1000) break;
+      mails += 1;
+    }
+    expect(mails).toBeLessThanOrEqual(14);
+    expect(mails).toBeGreaterThan(10);
+  });
+});
+
+describe("a decision", () => {
+  test("reaches the person who asked, and the approver with a link to end the grant", async () => {
+    const { owner, approver, developer, ask } = await organization();
+    const requestId = await ask();
+    const path = `/v1/service/delegations/requests/${requestId}/approve`;
+    const decided = await actingFor(approver, owner.accountId).post(path, { approved_scope: ["data:read"] });
+    expect(decided.status, decided.text).toBe(200);
+    const [outcome] = await api.mailsTo(developer.email);
+    expect(outcome?.subject).toMatch(/^Your request for “.*” was approved$/);
+    expect(outcome?.text).toContain("- Read data");
+    const lent = (await api.mailsTo(approver.email)).find(({ subject }) => subject.includes("may now act"));
+    const page = `/agents/console/for/${owner.accountId}/delegations/${decided.body.cert_id}`;
+    expect(lent?.text).toContain(`Look at it, or end it: https://deputize.example.com${page}`);
+    expect(await subjectsTo(owner.email)).toEqual([]);
+  });
+
+  test("brings no mail about the outcome to a person who decided themselves", async () => {
+    const { person, requestId } = await requested(api);
+    await approve(person, requestId, ["data:read"]);
+    expect((await subjectsTo(person.email)).filter((subject) => subject.startsWith("Your request"))).toEqual(
+      [],
+    );
+  });
+
+  test("to deny is mailed to the person who asked, without a grant", async () => {
+    const { owner, developer, ask } = await organization();
+    const requestId = await ask();
+    await actingFor(owner, owner.accountId).post(`/v1/service/delegations/requests/${requestId}/deny`, {});
+    expect(await subjectsTo(developer.email)).toEqual([
+      expect.stringMatching(/^Your request for .* was denied$/),
+    ]);
+    expect((await subjectsTo(owner.email)).filter((subject) => subject.includes("may now act"))).toEqual([]);
+  });
+});
+
+describe("a request that nobody decides", () => {
+  test("brings one more mail, a day before it lapses", async () => {
+    const { person, requestId } = await requested(api);
+    const row = await api.db("delegation_requests").where({ request_id: requestId }).first();
+    const lapses = row?.expires_at ?? new Date(0);
+    await noteReminders(api.db, addSeconds(lapses, -DAY - 1));
+    expect(await subjectsTo(person.email)).toHaveLength(1);
+    api.clock.set(addSeconds(lapses, -DAY));
+    await Promise.all([noteReminders(api.db, api.clock.now()), noteReminders(api.db, api.clock.now())]);
+    await noteReminders(api.db, addSeconds(api.clock.now(), 60));
+    const subjects = await subjectsTo(person.email);
+    expect(subjects.filter((subject) => subject.startsWith("Still undecided:"))).toHaveLength(1);
+  });
+});
+
+describe("a person's choice", () => {
+  const path = "/v1/service/mails";
+
+  test("starts with every mail until they change it", async () => {
+    const person = await api.person();
+    const all = {
+      request_waits: "every",
+      request_lapses: "every",
+      request_decided: "every",
+      authority_lent: "every",
+    };
+    expect((await person.client.get(path)).body).toEqual(all);
+    const changed = await person.client.call("PATCH", path, { body: { authority_lent: "off" } });
+    expect(changed.body).toEqual({ ...all, authority_lent: "off" });
+    expect((await person.client.get(path)).body).toEqual({ ...all, authority_lent: "off" });
+    const wrong = await person.client.call("PATCH", path, { body: { authority_lent: "often" } });
+    expect(wrong.status).toBe(400);
+  });
+
+  test("stops the mails, also those that wait, until they turn them on again", async () => {
+    const restore = api.breakMail();
+    const { person, platform } = await requested(api);
+    await api.mailsTo(person.email);
+    await person.client.call("PATCH", path, { body: { request_waits: "off" } });
+    restore();
+    await selfRequest(person, platform.connectionId);
+    api.clock.set(addSeconds(api.clock.now(), 600));
+    await person.client.signIn(person.email);
+    expect(await subjectsTo(person.email)).toEqual([]);
+    await person.client.call("PATCH", path, { body: { request_waits: "every" } });
+    await selfRequest(person, platform.connectionId);
+    expect(await subjectsTo(person.email)).toHaveLength(1);
+  });
+
+  test("puts everything of a day into one mail", async () => {
+    const { person, platform } = await requested(api);
+    expect(await subjectsTo(person.email)).toHaveLength(1);
+    await person.client.call("PATCH", path, { body: { request_waits: "daily" } });
+    await selfRequest(person, platform.connectionId);
+    await selfRequest(person, platform.connectionId);
+    api.clock.set(addSeconds(api.clock.now(), DAY - 1));
+    expect(await subjectsTo(person.email)).toHaveLength(1);
+    api.clock.set(addSeconds(api.clock.now(), 1));
+    expect(await subjectsTo(person.email)).toEqual([expect.anything(), "2 requests wait for your decision"]);
+  });
+});
+
+describe("the link that stops mails", () => {
+  const stopLink = (headers: Record<string, string> | undefined) =>
+    /^<https:\/\/deputize\.example\.com\/agents(\/v1\/service\/mails\/stop\?token=\S+)>$/.exec(
+      headers?.["List-Unsubscribe"] ?? "",
+    )?.[1] ?? "";
+
+  test("stops one kind of mail with one click and without a session", async () => {
+    const { person, platform } = await requested(api);
+    const [mail] = await api.mailsTo(person.email);
+    expect(mail?.headers?.["List-Unsubscribe-Post"]).toBe("List-Unsubscribe=One-Click");
+    const answer = await fetch(`${api.url}${stopLink(mail?.headers)}`, {
+      method: "POST",
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+      body: "List-Unsubscribe=One-Click",
+    });
+    expect([answer.status, await answer.json()]).toEqual([200, { stopped: "request_waits" }]);
+    const choices = (await person.client.get("/v1/service/mails")).body;
+    expect(choices).toMatchObject({ request_waits: "off", authority_lent: "every" });
+    api.clock.set(addSeconds(api.clock.now(), 600));
+    await person.client.signIn(person.email);
+    await selfRequest(person, platform.connectionId);
+    expect(await api.mailsTo(person.email)).toHaveLength(1);
+  });
+
+  test("does not stop another kind, or the mails of somebody else", async () => {
+    const { person } = await requested(api);
+    const other = await api.person();
+    const [mail] = await api.mailsTo(person.email);
+    const link = stopLink(mail?.headers);
+    const forged = [
+      link.replace(person.accountId, other.accountId),
+      link.replace("request_waits", "authority_lent"),
+      link.slice(0, -1),
+      `${link}.x`,
+      "/v1/service/mails/stop?token=",
+      "/v1/service/mails/stop",
+    ];
+    for (const path of forged) expect((await api.client().post(path, {})).status, path).toBe(404);
+    for (const { client } of [person, other]) {
+      const { body } = await client.get("/v1/service/mails");
+      expect(body).toMatchObject({ request_waits: "every", authority_lent: "every" });
+    }
+  });
+
+  test("leads to a page that changes nothing until the person confirms", async () => {
+    const { person } = await requested(api);
+    const [mail] = await api.mailsTo(person.email);
+    const page = /console\/stop-mails\?token=[^\s"]+/.exec(mail?.text ?? "")?.[0] ?? "";
+    const shown = await fetch(`${api.url}/${page}`);
+    expect([shown.status, await shown.text()]).toEqual([200, expect.stringContaining("Stop these mails")]);
+    expect((await person.client.get("/v1/service/mails")).body).toMatchObject({ request_waits: "every" });
+    const headers = { "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin" };
+    const done = await fetch(`${api.url}/${page}`, { method: "POST", headers, body: "form=stop" });
+    expect([done.status, await done.text()]).toEqual([200, expect.stringContaining("Stopped")]);
+    expect((await person.client.get("/v1/service/mails")).body).toMatchObject({ request_waits: "off" });
+  });
+});
