@@ -99,6 +99,18 @@ describe("the conformance command", () => {
   });
 
   test.each([
+    ["own_revoked_root", { agent_id: "0".repeat(32) }, 'agent_id\n        expected "0'],
+    ["own_revoked_root", { human_id: "0".repeat(32) }, 'human_id\n        expected "0'],
+    ["own_revoked_root", { human_id: "" }, 'human_id\n        expected ""'],
+    ["own_broken_chain", { human_id: "0".repeat(32) }, 'human_id\n        expected "0'],
+  ])("compares the parties of the refused proof %s with %j", async (name, result, printed) => {
+    await copy(name, result);
+    expect(await run()).toMatchObject({ code: 1, printed: expect.stringContaining(printed) });
+    await copy(name);
+    expect(await run()).toMatchObject({ code: 0 });
+  });
+
+  test.each([
     ["v1", "that is not JSON", "{", "broken.json", "invalid_json"],
     ["v1", "that is a list", "[]", "broken.json", "wrong_type"],
     ["v1", "that lacks the members of every vector", '{"name":"x"}', "broken.json", "at kind"],

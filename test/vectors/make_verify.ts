@@ -11,6 +11,8 @@ import { NOW, type VerifyCase } from "./verify_cases.ts";
 const ROOT = actor("human_root", 1);
 const AGENT = actor("agent", 2);
 const MIDDLE = actor("intermediate", 3);
+/** Statuses with which a result names the human and the agent (wire format §8). */
+const NAMES_PARTIES = ["authorized_agent", "expired", "revoked"];
 
 /**
  * Returns one verify vector in the published format. The expected result comes from the case, not from this
@@ -39,9 +41,8 @@ export function verifyVector(vectorCase: VerifyCase): object {
       verify_result: {
         valid: code === undefined,
         identity_status: status,
-        ...(code === undefined
-          ? { human_id: ROOT.id, agent_id: AGENT.id, granted_scope: granted }
-          : { error_reason: sentence ?? `${code}: ` }),
+        ...(NAMES_PARTIES.includes(status) && { human_id: ROOT.id, agent_id: AGENT.id }),
+        ...(code === undefined ? { granted_scope: granted } : { error_reason: sentence ?? `${code}: ` }),
       },
     },
   };
