@@ -33,9 +33,13 @@ const credentials = z.object({ api_key: text, signing_secret: text, webhook_sign
 /** Secrets of a platform that the API returns to the operator. */
 export type Credentials = z.infer<typeof credentials>;
 
+/** The ids that name the platform's connection in an operation. An API of version 0.1 omits them. */
+const verifierIds = { workspace_id: text.optional(), verifier_id: text.optional() };
+
 const platformAnswer = z.object({
   platform_id: text,
   connection_id: text,
+  ...verifierIds,
   api_key_prefix: text,
   api_key_issued_at: isoTime,
   rotation_request: text
@@ -63,6 +67,7 @@ export type AgentAnswer = z.infer<typeof agentAnswer>;
 const platformState = z.object({
   platform_id: text,
   connection_id: text,
+  ...verifierIds,
   api_key_prefix: text.nullable().describe("null when the platform was removed"),
   api_key_issued_at: isoTime.nullable().describe("null when the platform was removed"),
   rotation_request: text.nullable(),

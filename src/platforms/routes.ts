@@ -13,6 +13,7 @@ import {
   rotateKeyRoute,
   setCallbackRoute,
 } from "./connections/connection_routes.ts";
+import { getOwnConnectionRoute } from "./connections/own_connection_route.ts";
 import { adoptionRoutes } from "./declared/adoption_routes.ts";
 import {
   changePlatformRoute,
@@ -35,6 +36,7 @@ export function platformRoutes(deps: PlatformDeps): Route[] {
     ...acceptedPrincipalRoutes(deps),
     ...adoptionRoutes(deps),
     getConnectionRoute(deps),
+    getOwnConnectionRoute(),
     changeConnectionRoute(deps),
     setCallbackRoute(deps),
     rotateKeyRoute(deps),

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -42,6 +43,20 @@ describe("the project's own vectors", () => {
     const page = await readFile(resolve(FOLDER, "../../docs/wire_format.md"), "utf8");
     expect(page).toBe(withExample(page));
     expect(page).toContain("SHA-256");
+  });
+
+  test("show the hashed bytes of a bound proof, which give the shown hashes without the project's code", async () => {
+    const page = await readFile(resolve(FOLDER, "../../docs/wire_format.md"), "utf8");
+    const shown = [
+      ...page.matchAll(/^((?:[0-9a-f]+(?: [0-9a-f]+)?\n)+)\n(request_hash|session_context) (\w{64})$/gm),
+    ];
+    expect(shown.map(([, , name]) => name)).toEqual(["request_hash", "session_context"]);
+    for (const [, lines = "", name, hash] of shown) {
+      const bytes = Buffer.from(lines.replaceAll(/\s/g, ""), "hex");
+      expect([name, createHash("sha256").update(bytes).digest("hex")]).toEqual([name, hash]);
+    }
+    const [, payload = "", digest] = /^(\{.*\})\n\npayload_digest (\w{64})$/m.exec(page) ?? [];
+    expect(createHash("sha256").update(payload).digest("hex")).toBe(digest);
   });
 
   test.each(VERIFY_CASES.filter(({ code }) => code !== undefined))(

@@ -42,6 +42,8 @@ describe.concurrent("platforms in a folder", () => {
       signing_secret: registered.signing_secret,
       webhook_signing_secret: registered.webhook_signing_secret,
       base_url: world.api.url,
+      workspace_id: `account of ${OWNER}`,
+      verifier_id: registered.verifier_id,
     });
     const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
     expect((await stat(path)).mode & 0o777).toBe(0o600);
@@ -310,6 +312,23 @@ describe.concurrent("platforms in a folder", () => {
     await world.reaches("Platform", "shop", "Active");
     expect(world.api.callsTo("POST", "rotate")).toHaveLength(3);
     expect((await world.credentials())?.api_key).not.toBe(lost);
+  });
+
+  test("follow a new name of their verifier, and complete the Secret of an earlier version, without a new key", async ({
+    world,
+  }) => {
+    await world.start();
+    await world.declareAgent();
+    const path = join(world.folders.secrets, "default", "shop-credentials.yaml");
+    const registered = only(world.api.platforms);
+    registered.verifier_id = "shop.example";
+    const text = await readFile(path, "utf8");
+    await writeFile(path, text.replaceAll(/^ +(verifier|workspace)_id: .*\n/gm, ""));
+    await until("the Secret has the ids", async () => {
+      const secret = await world.credentials();
+      return secret?.verifier_id === "shop.example" && secret.workspace_id !== undefined;
+    });
+    expect(world.api.callsTo("POST", "rotate")).toEqual([]);
   });
 
   test("wait for their turn while somebody else changes their Secret all the time", async ({ world }) => {

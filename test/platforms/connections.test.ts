@@ -14,6 +14,29 @@ import {
 
 const api = runningApi();
 
+describe("an application that reads the ids of its own connection", () => {
+  const read = (apiKey: string) =>
+    api
+      .client()
+      .get("/v1/service/connection", { headers: { "x-service-api-key": apiKey } })
+      .then(({ status, body }) => [status, body]);
+
+  test("gets the names to which operations are bound, also after the verifier got another name", async () => {
+    const person = await api.person();
+    const { connectionId, apiKey } = await registerPlatform(person);
+    const ids = { connection_id: connectionId, workspace_id: person.accountId };
+    expect(await read(apiKey)).toEqual([200, { ...ids, verifier_id: connectionId }]);
+    const path = `/v1/service/connections/${connectionId}`;
+    await person.client.call("PATCH", path, { body: { verifier_id: "shop.example" } });
+    expect(await read(apiKey)).toEqual([200, { ...ids, verifier_id: "shop.example" }]);
+  });
+
+  test("gets 401 without a valid API key", async () => {
+    expect((await api.client().get("/v1/service/connection")).status).toBe(401);
+    expect((await read("dpz_00000000_x"))[0]).toBe(401);
+  });
+});
+
 describe("the callback URL", () => {
   test("can be set, replaced and cleared", async () => {
     const person = await api.person();

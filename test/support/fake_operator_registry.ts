@@ -26,6 +26,7 @@ export type FakePlatform = {
   desired: DesiredPlatform;
   platform_id: string;
   connection_id: string;
+  verifier_id: string;
   api_key: string;
   api_key_prefix: string;
   api_key_issued_at: string;
@@ -117,6 +118,7 @@ export function createFakeRegistry(): FakeRegistry {
       desired,
       platform_id: randomUUID(),
       connection_id: randomUUID(),
+      verifier_id: `verifier of ${desired.name}`,
       ...newKey(),
       rotation_request: null,
       signing_secret: randomBytes(16).toString("hex"),
@@ -270,9 +272,11 @@ export function createFakeRegistry(): FakeRegistry {
         );
       return {
         time: new Date(Date.now() + clock.shiftMs).toISOString(),
-        platforms: pick(platforms, ({ platform_id, connection_id, removed, ...key }) => ({
+        platforms: pick(platforms, ({ platform_id, connection_id, verifier_id, removed, ...key }) => ({
           platform_id,
           connection_id,
+          workspace_id: workspaceOf(key.accountEmail),
+          verifier_id,
           api_key_prefix: removed ? null : key.api_key_prefix,
           api_key_issued_at: removed ? null : key.api_key_issued_at,
           rotation_request: key.rotation_request,
@@ -285,6 +289,10 @@ export function createFakeRegistry(): FakeRegistry {
   };
 
   return { clock, leader, accounts, platforms, agents, delegations, handlers };
+}
+
+function workspaceOf(email: string): string {
+  return `account of ${email}`;
 }
 
 function checkRegistration(body: BodyOf<"putPlatform">): void {
@@ -308,6 +316,8 @@ function platformAnswer(platform: FakePlatform): PlatformAnswer {
   return {
     platform_id: platform.platform_id,
     connection_id: platform.connection_id,
+    workspace_id: workspaceOf(platform.accountEmail),
+    verifier_id: platform.verifier_id,
     api_key_prefix: platform.api_key_prefix,
     api_key_issued_at: platform.api_key_issued_at,
     rotation_request: platform.rotation_request,

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { type DelegationCert, delegationSignBytes } from "../../src/protocol/documents/certificate.ts";
 import { challengeSignBytes } from "../../src/protocol/documents/challenge.ts";
+import { requestHash, sessionContext } from "../../src/protocol/documents/context_binding.ts";
 import { bundleHash } from "../../src/protocol/documents/proof_bundle.ts";
 import { type Actor, actor } from "./actors.ts";
 import { prove } from "./make_verify.ts";
@@ -30,15 +31,86 @@ export function workedExample(): string {
     `The verifier's challenge consists of 32 bytes 07. The agent answers at ${bundle.challenge_at}. It signs 40 bytes, the challenge and`,
     "the time:",
     "",
-    block(
-      wrap(Buffer.from(challengeSignBytes(bundle)).toString("hex")),
-      describeSignature(bundle.challenge_sig),
-    ),
+    block(wrap(hexOf(challengeSignBytes(bundle))), describeSignature(bundle.challenge_sig)),
     "",
     "The bundle contains both. A verification receipt would record the SHA-256 of its canonical form:",
     "",
-    block(Buffer.from(bundleHash(bundle)).toString("hex")),
+    block(hexOf(bundleHash(bundle))),
+    "",
+    ...boundExample(agent),
   ].join("\n");
+}
+
+const PAYLOAD = '{"amount":12.5,"currency":"EUR"}';
+
+/** Shows how the same agent answers the same challenge with a proof that is bound to one operation. */
+function boundExample({ id }: Actor): string[] {
+  const digest = hash("sha256", PAYLOAD, "buffer");
+  const operation = {
+    required_scope: "meeting:attend",
+    operation: "book",
+    resource_id: "room-7",
+    requested_path: "/rooms/7/bookings",
+    payload_digest: digest,
+  };
+  const request = requestHash(operation);
+  const session = {
+    verifier_id: "rooms",
+    workspace_id: "0190a1b2-0000-7000-8000-000000000001",
+    agent_id: id,
+    session_id: "",
+    invocation_id: "booking-1",
+    request_hash: request,
+  };
+  const context = sessionContext(session);
+  const bundle = prove({ binding: { session_context: Buffer.from(context).toString("base64") } });
+  return [
+    `**A bound proof.** The agent books a room. The payload is these ${PAYLOAD.length} bytes, and the fields of the operation follow:`,
+    "",
+    block(
+      PAYLOAD,
+      `payload_digest ${hexOf(digest)}`,
+      fieldsOf({ ...operation, payload_digest: "the 32 bytes above" }),
+    ),
+    "",
+    "The request hash covers the tag, then the length and the bytes of each field, one line for each:",
+    "",
+    block(linesOf("ratify/operation-context/v1", operation), `request_hash ${hexOf(request)}`),
+    "",
+    "The session context names the verifier, its account, the agent, the session and the invocation. There is no session here:",
+    "",
+    block(
+      fieldsOf({ ...session, request_hash: "the 32 bytes above" }),
+      linesOf("ratify/session-context/v1", session),
+      `session_context ${hexOf(context)}`,
+    ),
+    "",
+    "The agent answers the same challenge at the same time. It signs 72 bytes, the challenge, the time and the session context:",
+    "",
+    block(wrap(hexOf(challengeSignBytes(bundle))), describeSignature(bundle.challenge_sig)),
+    "",
+    "The bundle contains the same certificate, and `session_context` in base64:",
+    "",
+    block(`session_context ${bundle.session_context}`, `bundle_hash ${hexOf(bundleHash(bundle))}`),
+  ];
+}
+
+/** Returns the hashed bytes in hex: the tag, then a line for each field with its length and its bytes. */
+function linesOf(tag: string, fields: Record<string, string | Uint8Array>): string {
+  const parts = Object.values(fields).map((value) => {
+    const bytes = Buffer.from(value);
+    return `${bytes.length.toString(16).padStart(16, "0")} ${hexOf(bytes)}`.trimEnd();
+  });
+  return [hexOf(Buffer.from(tag)), ...parts].join("\n");
+}
+
+function fieldsOf(fields: Record<string, string | Uint8Array>): string {
+  const lines = Object.entries(fields).map(([name, value]) => `${name.padEnd(15)} ${value || "(empty)"}`);
+  return lines.join("\n");
+}
+
+function hexOf(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString("hex");
 }
 
 function describeKey({ role, seeds, publicKey, id }: Actor): string {

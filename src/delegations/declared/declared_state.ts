@@ -41,7 +41,8 @@ async function platformStates(db: Database, ids: string[]): Promise<StateAnswer[
       const { external_id, platform_id, connection_id, api_key_prefix, rotation_request } = record;
       const api_key_issued_at = record.api_key_created_at?.toISOString() ?? null;
       const key = { api_key_prefix, api_key_issued_at, rotation_request };
-      return [external_id, { platform_id, connection_id, ...key, removed: record.removed_at !== null }];
+      const ids = { connection_id, workspace_id: record.account_id, verifier_id: record.verifier_id };
+      return [external_id, { platform_id, ...ids, ...key, removed: record.removed_at !== null }];
     }),
   );
 }

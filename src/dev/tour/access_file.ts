@@ -6,6 +6,9 @@ export type Access = {
   base_url: string;
   api_key: string;
   connection_id: string;
+  /** The ids that name the connection in an operation. */
+  workspace_id?: string | undefined;
+  verifier_id?: string | undefined;
   agent_id: string;
   /** Absent if no delegation exists. */
   cert_id?: string;
@@ -21,8 +24,8 @@ export function accessOf(baseUrl: string, state: Partial<TourState>, ownerEmail:
   const { application, certId, granted } = state;
   const known = { base_url: baseUrl, owner_email: ownerEmail };
   if (application === undefined) return known;
-  const { apiKey, connectionId, agentId } = application;
-  const connection = { ...known, api_key: apiKey, connection_id: connectionId };
+  const { apiKey, connectionId, agentId, verifier } = application;
+  const connection = { ...known, api_key: apiKey, connection_id: connectionId, ...verifier };
   if (agentId === "") return connection;
   const scope = granted?.includes(USED_SCOPE) ? USED_SCOPE : (granted?.[0] ?? USED_SCOPE);
   const isActive = certId !== undefined && certId !== "" && granted !== undefined;

@@ -8,7 +8,14 @@ export class Surprise extends Error {}
 export type HttpAnswer = { status: number; body: Record<string, unknown> & { error?: { code?: string } } };
 
 /** A connection, whose API key verifies proofs, and the connection's agent, which presents proofs. */
-export type Application = { baseUrl: string; apiKey: string; connectionId: string; agentId: string };
+export type Application = {
+  baseUrl: string;
+  apiKey: string;
+  connectionId: string;
+  agentId: string;
+  /** The ids that name the connection in an operation. */
+  verifier?: { workspace_id?: string | undefined; verifier_id?: string | undefined };
+};
 
 /** Timeouts in milliseconds for a status from the operator and for an event. */
 export type Patience = { statusMs: number; eventMs: number };

@@ -6,6 +6,9 @@ export type PlatformCredentials = {
   api_key_prefix: string;
   connection_id: string;
   webhook_signing_secret: string;
+  /** The ids that name the connection in an operation. An operator of version 0.1 omits them. */
+  workspace_id?: string;
+  verifier_id?: string;
 };
 
 type Condition = {

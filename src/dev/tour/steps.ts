@@ -91,8 +91,9 @@ const platformRegistered: TourStep = {
     const credentials = await awaitStatus(world, "platform", async ({ ready }) =>
       ready ? quickstart.credentials() : undefined,
     );
-    const { connection_id: connectionId, api_key: apiKey } = credentials;
-    state.application = { baseUrl, connectionId, apiKey, agentId: "" };
+    const { connection_id: connectionId, api_key: apiKey, workspace_id, verifier_id } = credentials;
+    const verifier = { workspace_id, verifier_id };
+    state.application = { baseUrl, connectionId, apiKey, agentId: "", verifier };
     if (receiver !== undefined) {
       receiver.useSecret(credentials.webhook_signing_secret);
       const callback = { callback_url: receiver.url };

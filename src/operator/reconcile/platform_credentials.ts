@@ -99,7 +99,8 @@ export async function publishCredentials(
   if (holder === undefined) return replaceKey(context, platform, secrets, isTakingOver(platform) ? grace : 0);
   const isDue = isRotationDue(platform, answer, holder, context.clock.agreed());
   if (isDue) return replaceKey(context, platform, secrets, grace);
-  return putSecret(context, platform, answer, secrets, movedSecret(holder, platform, context.apiUrl));
+  const moved = movedSecret(holder, platform, answer, context.apiUrl);
+  return putSecret(context, platform, answer, secrets, moved);
 }
 
 /** Returns whether the object is adopting a platform. A key without a Secret may then be in use, not lost. */

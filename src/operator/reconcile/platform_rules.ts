@@ -4,7 +4,7 @@ import { type Platform, reconcileRequest } from "../kinds.ts";
 import { BINDINGS_NAME, type Binding, type BoundAccount } from "../namespace_bindings.ts";
 import { isTrue } from "./conditions.ts";
 import { isRotationDue, type PlatformSecrets } from "./platform_credentials.ts";
-import { holdsKey, isOwnSecret, secretName } from "./platform_secret.ts";
+import { holdsIds, holdsKey, isOwnSecret, secretName } from "./platform_secret.ts";
 import { firstOf, type StatusReason } from "./ready_reasons.ts";
 
 /** The desired state of a Platform that this process last sent to the API, and the time of sending. */
@@ -106,7 +106,7 @@ function isUpToDate(
   if (now.getTime() - lastSent.at.getTime() >= REPEAT_MS) return false;
   // The status lags behind if it could not be written after a rotation.
   if (!isTrue(status, "Ready") || status.apiKeyPrefix !== prefix || former !== undefined) return false;
-  if (current === undefined || !holdsKey(current, object, prefix)) return false;
+  if (current === undefined || !holdsKey(current, object, prefix) || !holdsIds(current, state)) return false;
   return current.data.base_url === apiUrl && !isRotationDue(object, state, current, agreed);
 }
 

@@ -27,6 +27,8 @@ const NAMES = [
   "webhook_signing_secret",
   "base_url",
 ] as const;
+/** The ids that name the connection in an operation. The operator corrects them without a new key. */
+const VERIFIER_IDS = ["workspace_id", "verifier_id"] as const;
 /** The values that only the service can deliver again. The operator corrects `base_url` without a new key. */
 const CREDENTIALS = NAMES.filter((name) => name !== "base_url");
 
@@ -53,6 +55,22 @@ export function holdsKey(secret: Secret, platform: Platform, prefix: string): bo
   return (
     isOwnSecret(secret, platform) && isWhole && secret.data.api_key_prefix === prefix && isUnchanged(secret)
   );
+}
+
+/** Returns whether a Secret has the verifier's ids of the API. */
+export function holdsIds({ data }: Pick<Secret, "data">, state: VerifierIds): boolean {
+  return Object.entries(idsOf(state)).every(([name, value]) => data[name] === value);
+}
+
+type VerifierIds = Pick<PlatformAnswer, (typeof VERIFIER_IDS)[number]>;
+
+/** Returns the ids that the API named. */
+function idsOf(answer: VerifierIds): Record<string, string> {
+  const named = VERIFIER_IDS.flatMap((name) => {
+    const value = answer[name];
+    return value === undefined ? [] : [[name, value] as const];
+  });
+  return Object.fromEntries(named);
 }
 
 /** Secrets of version 0.1 have no digest until the operator writes them again. */
@@ -139,13 +157,19 @@ export function deliveredSecret(
     signing_secret,
     webhook_signing_secret,
     base_url: apiUrl,
+    ...idsOf(answer),
   };
   return wantedSecret(platform, data, key);
 }
 
-/** Returns a Secret with the same credentials, but with the current name and base URL. */
-export function movedSecret(held: Secret, platform: Platform, apiUrl: string): WantedSecret {
-  const data = { ...held.data, base_url: apiUrl };
+/** Returns a Secret with the same credentials, but with the current name, base URL and verifier's ids. */
+export function movedSecret(
+  held: Secret,
+  platform: Platform,
+  answer: VerifierIds,
+  apiUrl: string,
+): WantedSecret {
+  const data = { ...held.data, base_url: apiUrl, ...idsOf(answer) };
   return wantedSecret(platform, data, keyNoteOf(held));
 }
 

@@ -144,8 +144,9 @@ function removePlatformRoute(deps: DeclaredPlatformDeps): Route {
 
 async function showPlatformAnswer(deps: DeclaredPlatformDeps, record: LivePlatform): Promise<PlatformAnswer> {
   const { platform_id, connection_id, api_key_prefix, default_allowed_scopes, callback_url } = record;
-  const { api_key_created_at, rotation_request } = record;
+  const { api_key_created_at, rotation_request, account_id: workspace_id, verifier_id } = record;
   return {
+    ...{ workspace_id, verifier_id },
     ...{ platform_id, connection_id, api_key_prefix, default_allowed_scopes, callback_url, rotation_request },
     api_key_issued_at: api_key_created_at.toISOString(),
     credentials: await undeliveredCredentials(deps, record),

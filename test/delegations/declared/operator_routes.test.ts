@@ -247,12 +247,14 @@ describe("reading the state of declared objects", () => {
     const filed = await declare({}, id);
     const state = await readState([platform, agent, id, newUid()]);
     const { platform_id, connection_id, api_key_prefix, api_key_issued_at } = registered.body;
+    const { workspace_id, verifier_id } = registered.body;
+    const ids = { connection_id, workspace_id, verifier_id };
     const key = { api_key_prefix, api_key_issued_at, rotation_request: null };
     expect([state.status, state.body]).toEqual([
       200,
       {
         time: api.clock.now().toISOString(),
-        platforms: { [platform]: { platform_id, connection_id, ...key, removed: false } },
+        platforms: { [platform]: { platform_id, ...ids, ...key, removed: false } },
         agents: { [agent]: { agent_id: agentId, disabled: false } },
         delegations: { [id]: filed.body },
       },

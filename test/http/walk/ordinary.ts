@@ -242,6 +242,7 @@ export const ordinaryCalls: Record<string, Calls> = {
   ],
   list_scopes: async (api) => [await api.client().get("/v1/service/scopes")],
   ...delegationCalls,
+  get_own_connection: async (_, scene) => [await scene.keyed("GET", "/v1/service/connection")],
   create_challenge: async (_, scene) => [await scene.keyed("POST", "/v1/service/challenge")],
   present_proof: async (_, scene) => [
     await scene.keyed("POST", `${agentPath(scene)}/present`, { challenge: await scene.challenge() }),

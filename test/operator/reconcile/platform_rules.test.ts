@@ -177,6 +177,27 @@ describe("the reconciler of a platform", () => {
       "register",
     ],
     [
+      "registers again to add the verifier's ids",
+      { state: { ...state, workspace_id: "account", verifier_id: "shop" } },
+      "register",
+    ],
+    [
+      "registers again to correct the verifier's name",
+      {
+        state: { ...state, workspace_id: "account", verifier_id: "shop" },
+        secrets: withData({ workspace_id: "account", verifier_id: "bank" }),
+      },
+      "register",
+    ],
+    [
+      "reports Active if the Secret has the verifier's ids",
+      {
+        state: { ...state, workspace_id: "account", verifier_id: "shop" },
+        secrets: withData({ workspace_id: "account", verifier_id: "shop" }),
+      },
+      "Active",
+    ],
+    [
       "registers again to remove the former Secret",
       { secrets: { current: secret(), former: secret({ name: "old" }) } },
       "register",

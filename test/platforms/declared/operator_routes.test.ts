@@ -17,6 +17,8 @@ describe("PUT /internal/v1/platforms/{external_id}", () => {
     expect(answer.body).toEqual({
       platform_id: expect.any(String),
       connection_id: expect.any(String),
+      workspace_id: person.accountId,
+      verifier_id: answer.body.connection_id,
       api_key_prefix: credentials.api_key!.slice(0, 12),
       api_key_issued_at: api.clock.now().toISOString(),
       rotation_request: null,
