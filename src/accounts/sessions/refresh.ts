@@ -33,7 +33,8 @@ type RefreshDeps = {
   log: Logger;
 };
 
-type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer };
+/** A token, and the hashes of its client. A process of the former version stores `formerClient`. */
+type Presented = { refreshHash: Buffer; next: Tokens; client: Buffer; formerClient: Buffer };
 
 type Settings = Pick<RefreshDeps, "signInDays" | "log"> & { logRepeat: PacedLines };
 
@@ -70,8 +71,13 @@ export function refreshRoute({ db, clock, tokens, signInDays, log, changeRates }
     async handle(call): Promise<Answer<z.infer<typeof answer>>> {
       const { token, familyId } = await presentedToken(db, call);
       changeRates.take(familyId, "refreshes");
-      const client = tokens.client(call.header("user-agent"));
-      const presented = { refreshHash: hashToken(token), next: tokens.next(token), client };
+      const userAgent = call.header("user-agent");
+      const presented = {
+        refreshHash: hashToken(token),
+        next: tokens.next(token),
+        client: tokens.client(userAgent),
+        formerClient: tokens.formerClient(call.ip, userAgent),
+      };
       const session = await db.transaction((tx) => refreshOnce(tx, presented, clock.now(), settings));
       if (session === undefined) throw new ApiError("auth_required");
       return { body: { expires_at: session.expiresAt.toISOString() }, cookies: sessionCookies(session) };
@@ -145,10 +151,11 @@ async function refreshOnce(
 async function repeatedAnswer(
   tx: Transaction,
   { refreshed_at, refreshed_by }: SessionRow,
-  { next, client }: Presented,
+  { next, client, formerClient }: Presented,
   now: Date,
 ): Promise<IssuedSession | undefined> {
-  const isSameClient = refreshed_by !== null && client.equals(refreshed_by);
+  const isSameClient =
+    refreshed_by !== null && [client, formerClient].some((each) => each.equals(refreshed_by));
   const isSoon = refreshed_at !== null && now < addSeconds(refreshed_at, REPEAT_SECONDS);
   if (!isSameClient || !isSoon) return undefined;
   const issued = await tx("sessions")

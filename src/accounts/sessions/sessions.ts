@@ -2,6 +2,7 @@ import { createHmac, hash, hkdfSync, randomBytes, timingSafeEqual } from "node:c
 import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { isUuid, newId } from "../../ids.ts";
+import { networkOf } from "../../rates/client_rates.ts";
 import type { CookieChange, MemberRole, SessionCaller } from "../../route.ts";
 
 /**
@@ -36,6 +37,8 @@ export type SessionTokens = {
   next(refreshToken: string): Tokens;
   /** Returns a keyed hash of a client's user agent. */
   client(userAgent: string | undefined): Buffer;
+  /** Returns the hash that the former version stored: of a client's network and user agent. */
+  formerClient(ip: string, userAgent: string | undefined): Buffer;
 };
 
 /** Creates tokens with a key derived from the 32-byte sealing key, so all replicas create the same tokens. */
@@ -54,6 +57,7 @@ export function createSessionTokens(sealingKey: Uint8Array): SessionTokens {
       };
     },
     client: (userAgent) => mac("client", userAgent ?? ""),
+    formerClient: (ip, userAgent) => mac("client", networkOf(ip), userAgent ?? ""),
   };
 }
 

@@ -1,3 +1,4 @@
+import { createHmac, hkdfSync } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createSessionTokens } from "../../../src/accounts/sessions/sessions.ts";
 import { startApi, type TestApi } from "../../support/api.ts";
@@ -337,6 +338,37 @@ describe("a refresh", () => {
       expect((await client.get(SESSION)).status).toBe(200);
     });
 
+    describe("and was first used at a process of the former version", () => {
+      /** Stores the client as the former version did: by its network and user agent. */
+      async function storeFormer(client: HttpClient): Promise<void> {
+        const { account_id } = (await client.get(SESSION)).body;
+        const refreshed_by = createSessionTokens(api.sealingKey).formerClient("203.0.113.7", "Browser/1");
+        const rows = api
+          .db("sessions")
+          .where({ account_id: String(account_id) })
+          .whereNotNull("refreshed_at");
+        expect(await rows.update({ refreshed_by })).toBe(1);
+      }
+
+      test("returns the same answer to the same network and user agent", async () => {
+        const { client, before } = await refreshed();
+        await storeFormer(client);
+        expect((await before.post(REFRESH, undefined, as("203.0.113.7"))).status).toBe(200);
+        expect(before.cookie("service_refresh")).toBe(client.cookie("service_refresh"));
+        expect((await client.get(SESSION)).status).toBe(200);
+      });
+
+      test.each([as("203.0.113.8"), as("203.0.113.7", "Browser/2")])(
+        "ends the family for another network or user agent: %j",
+        async (options) => {
+          const { client, before } = await refreshed();
+          await storeFormer(client);
+          expect(await before.post(REFRESH, undefined, options)).toMatchObject(signedOut);
+          expect(await client.get(SESSION)).toMatchObject(signedOut);
+        },
+      );
+    });
+
     test("ends the family if the session from the first answer was already refreshed", async () => {
       const { client, before } = await refreshed();
       expect((await client.post(REFRESH, undefined, as("203.0.113.7"))).status).toBe(200);
@@ -353,6 +385,16 @@ describe("a refresh", () => {
       await client.post(LOGOUT);
       expect(await before.post(REFRESH, undefined, as("203.0.113.7"))).toMatchObject(signedOut);
     });
+  });
+
+  test("hashes clients like the former version, by an IPv4 address or an IPv6 /64", () => {
+    const sealingKey = Buffer.alloc(32, 1);
+    const key = Buffer.from(hkdfSync("sha256", sealingKey, "", "deputize session tokens v1", 32));
+    const mac = (...parts: string[]) => createHmac("sha256", key).update(JSON.stringify(parts)).digest();
+    const { formerClient } = createSessionTokens(sealingKey);
+    expect(formerClient("203.0.113.7", "B/1")).toEqual(mac("client", "203.0.113.7", "B/1"));
+    expect(formerClient("2001:db8:1:2::3", "B/1")).toEqual(formerClient("2001:db8:1:2::4", "B/1"));
+    expect(formerClient("203.0.113.7", undefined)).toEqual(mac("client", "203.0.113.7", ""));
   });
 
   test("derives the next tokens with the service's key, so that the old tokens do not reveal them", () => {
