@@ -145,10 +145,10 @@ function rowsOf(
 }
 
 /**
- * Refuses a wildcard over custom scopes: each account defines the meaning of its own custom scopes, so a
- * wildcard would accept scopes that nobody here has read.
+ * Removes duplicates. Throws `invalid_scopes`, also for a wildcard over custom scopes: each account defines
+ * the meaning of its own custom scopes, so a wildcard would accept scopes that nobody here has read.
  */
-function checkAcceptedScopes(scopes: readonly string[]): string[] {
+export function checkAcceptedScopes(scopes: readonly string[]): string[] {
   const checked = checkScopes(scopes);
   const wide = checked.filter((scope) => scope.startsWith("custom:") && scope.includes("*"));
   if (wide.length === 0) return checked;

@@ -55,7 +55,7 @@ const LEVELS: readonly (readonly string[])[] = [
   FEATURES,
   ["http", "operator", "sdk", "plugin"],
   ["console"],
-  ["main.ts", "api.ts", "roles.ts", "upkeep.ts", "worker.ts", "dev", "doctor"],
+  ["main.ts", "api.ts", "roles.ts", "upkeep.ts", "worker.ts", "dev", "doctor", "check", "commands"],
 ];
 
 /** Units that may import other units of the same layer. */

@@ -8,10 +8,17 @@ import {
   isKnownConstraint,
   type KnownConstraint,
 } from "../../protocol/constraints/constraints.ts";
+import { decodeConstraint } from "../../protocol/constraints/decoding.ts";
 import { normalizePath } from "../../protocol/constraints/resource_path.ts";
-import { checkIssuable, type DelegationFields } from "../../protocol/documents/certificate.ts";
+import {
+  checkIssuable,
+  constraintsError,
+  type DelegationFields,
+} from "../../protocol/documents/certificate.ts";
+import { canonicalBytes } from "../../protocol/encoding/canonical.ts";
 import { NO_EXPIRY_SENTINEL, PROTOCOL_VERSION } from "../../protocol/encoding/constants.ts";
 import { fitsBytes } from "../../protocol/encoding/fields.ts";
+import { parseJson } from "../../protocol/encoding/json.ts";
 
 /** The content of a certificate. Times are in Unix seconds. */
 export type Grant = {
@@ -49,6 +56,17 @@ export function certificateFields(grant: Grant): DelegationFields {
   }
   if (fault.code === "identifier_mismatch" || fault.code === "invalid_key") throw fault;
   throw new ApiError("invalid_constraints", fault.message);
+}
+
+/**
+ * Throws `ProtocolError`, or `ApiError` `invalid_constraints`, if a certificate could not have these
+ * constraints. {@link certificateFields} refuses the same constraints, together with the rest of a grant.
+ */
+export function checkConstraints(constraints: readonly unknown[]): void {
+  const decoded = constraints.map((constraint) => decodeConstraint(parseJson(canonicalBytes(constraint))));
+  const fault = constraintsError(decoded);
+  if (fault !== undefined) throw fault;
+  decoded.forEach(checkConstraint);
 }
 
 function checkConstraint(constraint: Constraint, index: number): void {

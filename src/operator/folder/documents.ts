@@ -1,4 +1,5 @@
 import {
+  type Alias,
   isScalar,
   type Node,
   type Pair,
@@ -12,13 +13,14 @@ import { BINDINGS_NAME } from "../namespace_bindings.ts";
 
 /**
  * The content of one YAML document. `bindings` is the namespace bindings. Unreadable content may be a broken
- * version of any object in the file, or, with a name, of the object with that name.
+ * version of any object in the file, or, with a name, of the object with that name. `path` is the field that
+ * is at fault.
  */
-type Identified =
+export type Identified =
   | { type: "object"; key: Key; value: Record<string, unknown> }
   | { type: "bindings"; data: Record<string, string> }
   | { type: "empty" }
-  | { type: "unknown"; fault: string; name?: string };
+  | { type: "unknown"; fault: string; name?: string; path?: string };
 
 /** `number` counts the file's documents from 1. */
 type ManifestDocument = { number: number; identified: Identified };
@@ -44,7 +46,8 @@ export function readDocuments(path: string, text: string): ManifestFile {
   return { path, documents };
 }
 
-function identify(value: unknown): Identified {
+/** Returns what a document declares. An object gets the namespace `default` if it has none. */
+export function identify(value: unknown): Identified {
   if (value === null || value === undefined) return { type: "empty" };
   if (!isMapping(value)) return { type: "unknown", fault: "the document is not an object" };
   const { apiVersion, kind, metadata } = value;
@@ -56,13 +59,11 @@ function identify(value: unknown): Identified {
     return { type: "unknown", fault, ...(typeof name === "string" && { name }) };
   }
   if (!isName(name, MAX_NAME_LENGTH, SUBDOMAIN)) {
-    return {
-      type: "unknown",
-      fault: `metadata.name is missing, not a name or longer than ${MAX_NAME_LENGTH} characters`,
-    };
+    const fault = `metadata.name is missing, not a name or longer than ${MAX_NAME_LENGTH} characters`;
+    return { type: "unknown", fault, path: "metadata.name" };
   }
   if (!isName(namespace, MAX_NAME_LENGTH, LABEL)) {
-    return { type: "unknown", fault: "metadata.namespace is not a name" };
+    return { type: "unknown", fault: "metadata.namespace is not a name", path: "metadata.namespace" };
   }
   const { status: _, ...rest } = value;
   return {
@@ -77,7 +78,7 @@ function bindings({ data }: Record<string, unknown>): Identified {
   if (isMapping(entries) && Object.values(entries).every((entry) => typeof entry === "string")) {
     return { type: "bindings", data: entries as Record<string, string> };
   }
-  return { type: "unknown", fault: `data of ${BINDINGS_NAME} must map namespaces to text` };
+  return { type: "unknown", fault: `data of ${BINDINGS_NAME} must map namespaces to text`, path: "data" };
 }
 
 const LABEL = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
@@ -91,12 +92,18 @@ function isKind(kind: unknown): kind is Kind {
   return kinds.some((known) => known === kind);
 }
 
-function isMapping(value: unknown): value is Record<string, unknown> {
+/** Returns whether a value is an object with members. */
+export function isMapping(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The documents' values, or the reason why kubectl would reject the file or read it differently. */
-type YamlFile = { values: unknown[]; fault?: never } | { values?: never; fault: string };
+/** The documents' values, or the reason and line why kubectl would reject the file or read it differently. */
+type YamlFile =
+  | { values: unknown[]; fault?: never; line?: never }
+  | { values?: never; fault: string; line?: number };
+
+/** Options that let the YAML parser read a file as kubectl does. */
+export const YAML_OPTIONS = { schema: "failsafe", merge: true, keepSourceTokens: true } as const;
 
 const MAX_ALIASES = 100;
 const TEXT_TAG = "tag:yaml.org,2002:str";
@@ -136,21 +143,30 @@ class YamlFault extends Error {
  */
 export function readYaml(text: string): YamlFile {
   const lineOf = (offset: number) => text.slice(0, offset).split("\n").length;
+  const faultAt = (line: number, fault: string): YamlFile => ({ fault: `line ${line} ${fault}`, line });
   for (const [pattern, fault] of FOREIGN) {
     const offset = text.search(pattern);
-    if (offset >= 0) return { fault: `line ${lineOf(offset)} ${fault}` };
+    if (offset >= 0) return faultAt(lineOf(offset), fault);
   }
-  const options = { schema: "failsafe", merge: true, keepSourceTokens: true } as const;
-  const documents = parseAllDocuments(text, options);
-  if (!Array.isArray(documents)) return { values: [] };
-  const [error] = documents.flatMap(({ errors }) => errors);
-  if (error !== undefined) return { fault: error.message.split("\n")[0] ?? "the file is not YAML" };
   try {
-    return { values: documents.map((document) => contentOf(document)) };
+    const documents = parseAllDocuments(text, YAML_OPTIONS);
+    if (!Array.isArray(documents)) return { values: [] };
+    const [error] = documents.flatMap(({ errors }) => errors);
+    if (error === undefined) return { values: documents.map((document) => contentOf(document)) };
+    const [place] = error.linePos ?? [];
+    const fault = error.message.split("\n")[0] ?? "the file is not YAML";
+    return { fault, ...(place !== undefined && { line: place.line }) };
   } catch (error) {
-    if (error instanceof YamlFault) return { fault: `line ${lineOf(error.offset)} ${error.message}` };
+    if (error instanceof YamlFault) return faultAt(lineOf(error.offset), error.message);
+    if (error instanceof ReferenceError) return { fault: aliasFault(error) };
     return { fault: "the file is not YAML" };
   }
+}
+
+function aliasFault({ message }: ReferenceError): string {
+  return message.startsWith("Excessive")
+    ? "has aliases that expand too far: write the values out"
+    : "has an alias without an anchor before it";
 }
 
 function contentOf(document: YamlDocument.Parsed): unknown {
@@ -161,6 +177,7 @@ function contentOf(document: YamlDocument.Parsed): unknown {
       node.items.slice(1).forEach(checkNoMerge);
     },
     Pair: (_, pair) => checkKey(pair),
+    Alias: (_, alias, around) => checkNoCycle(alias, around, document),
     Scalar: (place, node) => {
       checkTag(node);
       if (place !== "key") node.value = plainValue(node);
@@ -187,6 +204,14 @@ function checkKey({ key }: Pair): void {
       offsetOf(node),
       `has the key ${String(node.value)}, which is not text: put it in quotes`,
     );
+  }
+}
+
+/** Throws `YamlFault` for an alias to a node that contains it. The value would have no end. */
+function checkNoCycle(alias: Alias, around: readonly unknown[], document: YamlDocument): void {
+  const target: unknown = alias.resolve(document);
+  if (target !== undefined && around.includes(target)) {
+    throw new YamlFault(offsetOf(alias), `has the alias *${alias.source} inside its own anchor`);
   }
 }
 

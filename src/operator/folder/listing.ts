@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { constants, type Dirent, type Stats } from "node:fs";
 import { type FileHandle, open, readdir, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -5,9 +6,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { MAX_FILE_BYTES, type ManifestFile, readDocuments } from "./documents.ts";
 
 /** The manifests of a folder, or the reason why they cannot be read. */
-type Reading =
-  | { files: ManifestFile[]; fingerprint: string; fault?: never }
+type Reading<F> =
+  | { files: F[]; fingerprint: string; fault?: never }
   | { files?: never; fingerprint?: never; fault: string };
+
+/** The text of a manifest by its path in the folder, or the reason why it must not be used. */
+export type ManifestText =
+  | { path: string; text: string; fault?: never; beingWritten?: never }
+  | { path: string; text?: never; fault: string; beingWritten?: true };
 
 /**
  * Stamps of files by their path inside the folder. Every write or replacement changes a file's stamp, except
@@ -18,13 +24,23 @@ type Listing = Map<string, string>;
 const MAX_DEPTH = 16;
 const MANIFEST = /\.ya?ml$/;
 
+/** Reads the documents of every manifest that {@link readTexts} finds, under the same conditions. */
+export async function readManifests(folder: string, quietMs: number): Promise<Reading<ManifestFile>> {
+  const reading = await readTexts(folder, quietMs);
+  if (reading.fault !== undefined) return reading;
+  const files = reading.files.map((file) =>
+    file.text === undefined ? file : readDocuments(file.path, file.text),
+  );
+  return { ...reading, files };
+}
+
 /**
  * Reads every `*.yaml` and `*.yml` file below a folder. Skips names that begin with a dot, and follows links.
  * A file that changed, appeared or vanished during the read or `quietMs` before counts as being written,
  * because it may be half-written. If any part of the folder is unreadable, the whole reading is a fault, so
  * that an incomplete list never passes for a complete one.
  */
-export async function readManifests(folder: string, quietMs: number): Promise<Reading> {
+export async function readTexts(folder: string, quietMs: number): Promise<Reading<ManifestText>> {
   try {
     const before = await list(folder);
     await sleep(quietMs);
@@ -78,14 +94,13 @@ function fingerprint(listing: Listing): string {
   return [...listing].map(([path, stamp]) => `${path} ${stamp}`).join("\n");
 }
 
-function beingWritten(path: string): ManifestFile {
+function beingWritten(path: string): ManifestText {
   return { path, fault: "is being written", beingWritten: true };
 }
 
-async function readOne(folder: string, path: string): Promise<ManifestFile> {
+async function readOne(folder: string, path: string): Promise<ManifestText> {
   try {
-    const { text, fault } = await readRegularFile(join(folder, path), MAX_FILE_BYTES);
-    return fault === undefined ? readDocuments(path, text) : { path, fault };
+    return { path, ...(await readRegularFile(join(folder, path), MAX_FILE_BYTES)) };
   } catch (error) {
     return { path, fault: `cannot be read (${String((error as { code?: unknown }).code ?? "unknown")})` };
   }
@@ -150,12 +165,15 @@ export async function readRegularFile(path: string, maxBytes: number): Promise<F
   try {
     if (!(await file.stat()).isFile()) return { fault: NOT_REGULAR };
     const bytes = await readUpTo(file, maxBytes + 1);
-    return bytes.length > maxBytes
-      ? { fault: `has more than ${maxBytes} bytes` }
-      : { text: bytes.toString("utf8") };
+    return bytes.length > maxBytes ? { fault: `has more than ${maxBytes} bytes` } : textOf(bytes);
   } finally {
     await file.close();
   }
+}
+
+/** Decodes UTF-8. kubectl refuses other bytes, so replacing them would read a different text. */
+export function textOf(bytes: Uint8Array): FileText {
+  return isUtf8(bytes) ? { text: Buffer.from(bytes).toString("utf8") } : { fault: "is not UTF-8" };
 }
 
 const CHUNK_BYTES = 64 * 1024;

@@ -1,4 +1,4 @@
-import type { AgentAnswer, AgentState } from "../../operator_calls.ts";
+import type { AgentAnswer, AgentState, DesiredAgent } from "../../operator_calls.ts";
 import { fingerprintOfKey } from "../../protocol/keys/hybrid.ts";
 import type { ApiFailure } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
@@ -85,17 +85,24 @@ async function register(context: OperatorContext, input: AgentInput, externalId:
   const { object, platform } = input;
   if (!(await context.resources.isCurrent(object))) return {};
   if (platform === undefined) throw new Error("The agent's platform is missing");
-  const { value, failure } = await context.api.putAgent(externalId, {
-    object: placeOf(object),
-    platform_external_id: context.externalIdOf(platform),
-    name: object.spec.displayName ?? object.metadata.name,
-    agent_type: object.spec.agentType,
-    ...(object.spec.adopt === undefined ? {} : { adopt: object.spec.adopt }),
-  });
+  const desired = desiredAgent(object, context.externalIdOf(platform));
+  const { value, failure } = await context.api.putAgent(externalId, desired);
   if (failure !== undefined) return failed(context, input, failure);
   const verdict = agentObstacle({ ...input, state: value }) ?? active(value.agent_id);
   await report(context, object, agentStatus(context, input, verdict, true, value), verdict);
   return {};
+}
+
+/** Returns the body of the call that declares an Agent. */
+export function desiredAgent(object: Agent, platformId: string): DesiredAgent {
+  const { metadata, spec } = object;
+  return {
+    object: placeOf(object),
+    platform_external_id: platformId,
+    name: spec.displayName ?? metadata.name,
+    agent_type: spec.agentType,
+    ...(spec.adopt === undefined ? {} : { adopt: spec.adopt }),
+  };
 }
 
 function active(agentId: string): StatusReason {

@@ -87,7 +87,12 @@ function call(
   );
 }
 
-function desiredDelegation(object: Delegation, platformId: string, agentId: string): DesiredDelegation {
+/** Returns the body of the call that files a Delegation's request. */
+export function desiredDelegation(
+  object: Delegation,
+  platformId: string,
+  agentId: string,
+): DesiredDelegation {
   const { spec } = object;
   return {
     object: placeOf(object),

@@ -171,9 +171,9 @@ const afterRequest: readonly FiledRule[] = [
  * Returns why a decision in the cluster does not count under the namespace binding. The API applies its own
  * rules afterwards.
  */
-function approverObstacle(
-  { spec: { requestedBy } }: Delegation,
-  { approver: { username } }: Approval,
+export function approverObstacle(
+  { spec: { requestedBy } }: Pick<Delegation, "spec">,
+  { approver: { username } }: Pick<Approval, "approver">,
   binding: Binding | undefined,
 ): StatusReason | undefined {
   const account = binding?.account;

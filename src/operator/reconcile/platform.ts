@@ -117,8 +117,11 @@ async function register(
   return visitIn(msUntilRotation({ ...input, state: { ...published.answer, removed: false }, secrets }));
 }
 
-/** Removes a callback URL that this object set before, but not one that was set elsewhere. */
-function desiredPlatform(object: Platform, accountEmail: string): DesiredPlatform {
+/**
+ * Returns the body of the call that declares a Platform. It removes a callback URL that this object set
+ * before, but not one that was set elsewhere.
+ */
+export function desiredPlatform(object: Platform, accountEmail: string): DesiredPlatform {
   const { spec, status } = object;
   const callback = spec.callbackUrl ?? (status.callbackUrl === undefined ? undefined : null);
   return {

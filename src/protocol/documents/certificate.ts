@@ -163,7 +163,8 @@ function scopeError(scope: readonly string[]): ProtocolError | undefined {
   return invalid.length === 0 ? undefined : new ProtocolError("invalid_scope", invalid.join(", "), "scope");
 }
 
-function constraintsError(constraints: readonly Constraint[]): ProtocolError | undefined {
+/** Returns why constraints of the right form can never be met, alone or together (wire format §7). */
+export function constraintsError(constraints: readonly Constraint[]): ProtocolError | undefined {
   for (const [index, constraint] of constraints.entries()) {
     const violation = constraintViolation(constraint);
     if (violation !== undefined) {

@@ -82,6 +82,8 @@ const structures: YamlCase[] = [
 const refused: YamlCase[] = [
   { name: "refuses infinity", text: "  a: .inf\n" },
   { name: "refuses NaN", text: "  a: .NaN\n" },
+  { name: "refuses an alias inside its own anchor", text: "  a: &a\n    b: *a\n" },
+  { name: "refuses an alias without an anchor", text: "  a: *b\n" },
   { name: "refuses an escaped slash", text: '  a: "\\/"\n' },
   { name: "refuses a number beyond 2^53-1", text: "  a: 9007199254740992\n", onlyFolderRefuses: true },
   { name: "refuses a fraction with _", text: "  a: .5_0\n", onlyFolderRefuses: true },

@@ -4,8 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { stringify } from "yaml";
+import { loadRules } from "../../../src/check/check_command.ts";
+import { findFaults } from "../../../src/check/find_faults.ts";
+import { readWorld } from "../../../src/check/world.ts";
 import { systemClock } from "../../../src/clock.ts";
 import { createLog } from "../../../src/log.ts";
+import { readTexts } from "../../../src/operator/folder/listing.ts";
 import { openFolder } from "../../../src/operator/folder/run_over_folder.ts";
 import type { AnyObject, Kind } from "../../../src/operator/kinds.ts";
 import type { Resources } from "../../../src/operator/resources.ts";
@@ -49,6 +53,7 @@ describe.skipIf(binary.missing !== undefined)("YAML files of manifests", () => {
   let folders: TestFolders;
   let resources: Resources;
   let inCluster: Map<string, Stored>;
+  let faulty: Set<string>;
 
   beforeAll(async () => {
     kubernetes = await startKubernetes(binary.path ?? "");
@@ -62,6 +67,7 @@ describe.skipIf(binary.missing !== undefined)("YAML files of manifests", () => {
     }
     await apply();
     inCluster = await stored();
+    faulty = await checkFolder();
     resources = await openFolder({
       manifestsDir: folders.manifests,
       statusDir: folders.status,
@@ -93,6 +99,15 @@ describe.skipIf(binary.missing !== undefined)("YAML files of manifests", () => {
     });
   }
 
+  /** Returns the files that `deputize check` refuses because of a definition or their YAML. */
+  async function checkFolder(): Promise<Set<string>> {
+    const { definitions, schemas } = await loadRules();
+    const { files = [] } = await readTexts(folder, 0);
+    const faults = findFaults(readWorld(files, schemas), { definitions, now: systemClock.now() });
+    const isRefusal = (rule: string) => rule === "definition" || rule === "yaml";
+    return new Set(faults.filter(({ rule }) => isRefusal(rule)).map(({ spot }) => spot.file));
+  }
+
   async function stored(): Promise<Map<string, Stored>> {
     const found = new Map<string, Stored>();
     for (const resource of definitions) {
@@ -109,14 +124,16 @@ describe.skipIf(binary.missing !== undefined)("YAML files of manifests", () => {
   });
 
   test.each(cases)(
-    "have the same result with kubectl apply and in a folder: $name",
-    ({ namespace, object, accepted }) => {
+    "have the same result with kubectl apply, in a folder and with deputize check: $name",
+    ({ namespace, object, accepted, file }) => {
       const taken = inCluster.get(namespace);
       const name = String(object.metadata.name);
       const inFolder = resources.get(object.kind as Kind, namespace, name);
-      expect({ cluster: taken !== undefined, folder: inFolder !== undefined }).toEqual({
+      const isChecked = !faulty.has(file);
+      expect({ cluster: taken !== undefined, folder: inFolder !== undefined, isChecked }).toEqual({
         cluster: accepted,
         folder: accepted,
+        isChecked: accepted,
       });
       if (accepted) expect(inFolder?.spec).toEqual(taken?.spec);
     },

@@ -7,6 +7,7 @@ import { delegations } from "./cases/delegations.ts";
 import type { SchemaCase } from "./cases/manifests.ts";
 import { metadata } from "./cases/metadata.ts";
 import { platforms } from "./cases/platforms.ts";
+import { remainingRules } from "./cases/remaining_rules.ts";
 import { statuses } from "./cases/statuses.ts";
 
 /** Valid and invalid objects, on both sides of each limit. */
@@ -20,6 +21,7 @@ export const schemaCases: SchemaCase[] = [
   ...bounds,
   ...controls,
   ...statuses,
+  ...remainingRules,
 ].map(withoutUndefined);
 
 function withoutUndefined(schemaCase: SchemaCase): SchemaCase {
