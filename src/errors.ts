@@ -37,7 +37,7 @@ export const errorCodes = {
   not_available: [403, "The feature is not available yet"],
   domain_not_verified: [403, "The organization has not verified the domain"],
   verifier_mismatch: [403, "The operation names another verifier or workspace"],
-  approver_not_linked: [403, "The user who decided in the cluster is not linked to the account"],
+  approver_not_linked: [403, "The user who decided in the cluster is not linked to a member who may approve"],
   forbidden: [403, "The caller's role in the organization does not allow this call"],
   four_eyes_required: [403, "Another person than the requester must decide, and the requester must be known"],
   not_found: [404, "There is no such resource for this caller"],

@@ -1,16 +1,21 @@
-import { z } from "zod";
+import { lockRole, mayApprove, requireOwner } from "../accounts/member_role.ts";
 import type { Clock } from "../clock.ts";
 import type { ClusterApproverRow } from "../db/cluster_tables.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid, newId } from "../ids.ts";
-import { clusterId } from "../input/cluster_fields.ts";
-import { idText, isoTime, oneLine } from "../input/schemas.ts";
-import { type Route, route } from "../route.ts";
+import type { MemberRole } from "../route.ts";
 
 type ClusterUser = { clusterId: string; username: string };
 
 type Deps = { db: Database; clock: Clock };
+
+/** A link with the addresses of its member and its owner, and the member's role at this moment. */
+export type LinkedApprover = ClusterApproverRow & {
+  member_email: string | null;
+  linker_email: string | null;
+  role: MemberRole | null;
+};
 
 const MAX_APPROVERS = 1_000;
 
@@ -23,25 +28,33 @@ export function isPerson(username: string): boolean {
 }
 
 /**
- * Links a cluster user, whose decisions then count as those of the account's owner. Throws `invalid_request`
- * if the user is not a person, and `approver_limit` if the account has too many approvers.
+ * Links a cluster user to a member. The user's decisions are then this member's decisions. `by` is the owner
+ * who links the user. A new link of a user replaces the earlier one, unless both are equal.
+ *
+ * Throws `invalid_request` if the user is not a person, `not_found` if there is no such member, `forbidden`
+ * if `by` is no longer an owner, and `approver_limit` if the account has too many approvers.
  */
-async function linkApprover(
+export async function linkApprover(
   { db, clock }: Deps,
   accountId: string,
-  { clusterId, username }: ClusterUser,
-): Promise<ClusterApproverRow> {
+  { clusterId, username, memberId, by }: ClusterUser & { memberId: string; by: string },
+): Promise<LinkedApprover> {
   if (!isPerson(username)) {
     throw new ApiError("invalid_request", "username: must be a person, not a service account or a node");
   }
   return db.transaction(async (tx) => {
-    await tx("accounts").select("account_id").where({ account_id: accountId }).forNoKeyUpdate();
+    await requireOwner(tx, accountId, by);
+    if ((await lockRole(tx, accountId, memberId)).role === null) throw new ApiError("not_found");
     const user = { account_id: accountId, cluster_id: clusterId, username };
-    await tx("cluster_approvers")
-      .insert({ ...user, approver_id: newId(), linked_at: clock.now() })
-      .onConflict(["account_id", "cluster_id", "username"])
-      .ignore();
-    const linked = await tx("cluster_approvers").where({ account_id: accountId });
+    const link = { member_id: memberId, linked_by: by };
+    const former = await tx("cluster_approvers").where(user).first("member_id", "linked_by");
+    if (former?.member_id !== memberId || former.linked_by !== by) {
+      await tx("cluster_approvers")
+        .insert({ ...user, ...link, approver_id: newId(), linked_at: clock.now() })
+        .onConflict(["account_id", "cluster_id", "username"])
+        .merge(["member_id", "linked_by", "linked_at"]);
+    }
+    const linked = await listApprovers(tx, accountId);
     if (linked.length > MAX_APPROVERS) throw new ApiError("approver_limit");
     const row = linked.find((each) => each.cluster_id === clusterId && each.username === username);
     if (row === undefined) throw new Error("The approver was not written");
@@ -49,12 +62,34 @@ async function linkApprover(
   });
 }
 
-async function listApprovers(db: Database, accountId: string): Promise<ClusterApproverRow[]> {
-  return db("cluster_approvers").where({ account_id: accountId }).orderBy(["cluster_id", "username"]);
+/**
+ * Selects the member of a link. Earlier versions name no member. In a personal account, that is the account's
+ * own person.
+ */
+const MEMBER = "coalesce(l.member_id, case when a.account_type = 'individual' then a.account_id end)";
+
+/** Returns an account's links by cluster and user, with the roles of their members at this moment. */
+export async function listApprovers(
+  db: Database | Transaction,
+  accountId: string,
+): Promise<LinkedApprover[]> {
+  const { rows } = await db.raw<{ rows: LinkedApprover[] }>(
+    `select l.*, m.account_id as member_id, m.email as member_email, o.email as linker_email,
+            case when m.account_id = a.account_id then a.own_role else r.role end as role
+     from cluster_approvers l
+     join accounts a on a.account_id = l.account_id
+     left join accounts m on m.account_id = ${MEMBER}
+     left join organization_members r on r.organization_id = l.account_id and r.account_id = m.account_id
+     left join accounts o on o.account_id = l.linked_by
+     where l.account_id = :accountId
+     order by l.cluster_id, l.username`,
+    { accountId },
+  );
+  return rows;
 }
 
 /** Unlinks a user, whose later decisions do not count. Earlier decisions remain valid. Throws `not_found`. */
-async function unlinkApprover(
+export async function unlinkApprover(
   db: Database,
   accountId: string,
   approverId: string,
@@ -67,106 +102,24 @@ async function unlinkApprover(
 }
 
 /**
- * Returns whether a user's decisions in a cluster count for an account. Inside a transaction, the link cannot
- * be removed before the transaction ends.
+ * Returns the member to whom a cluster user is linked, if this member may approve at this moment. Neither the
+ * link nor the member's role can change before the transaction ends.
  */
-export async function isLinked(
-  db: Database | Transaction,
+export async function findApprover(
+  tx: Transaction,
   accountId: string,
   { clusterId, username }: ClusterUser,
-): Promise<boolean> {
-  const user = { account_id: accountId, cluster_id: clusterId, username };
-  const [row] = await db("cluster_approvers").where(user).select("approver_id").forShare();
-  return row !== undefined;
-}
-
-const path = "/v1/service/cluster-approvers";
-
-const shown = z.object({
-  approver_id: z.string(),
-  cluster: z.string(),
-  username: z.string(),
-  linked_at: isoTime,
-});
-
-/** An approver, as the API returns it. */
-export type ClusterApproverAnswer = z.infer<typeof shown>;
-
-/** Returns the routes for the cluster users whose decisions count as those of the account's owner. */
-export function approverRoutes(deps: Deps): Route[] {
-  return [listRoute(deps), linkRoute(deps), unlinkRoute(deps)];
-}
-
-function listRoute({ db }: Deps): Route {
-  return route({
-    id: "list_cluster_approvers",
-    method: "GET",
-    path,
-    summary: "List the users of clusters whose decisions count as the account owner's",
-    access: "session",
-    roles: ["approver", "developer", "auditor"],
-    answer: {
-      status: 200,
-      schema: z.object({ cluster_approvers: z.array(shown) }),
-      description: "Ordered by cluster and name",
-    },
-    errors: [],
-    async handle({ caller }) {
-      const rows = await listApprovers(db, caller.accountId);
-      return { body: { cluster_approvers: rows.map(show) } };
-    },
-  });
-}
-
-function linkRoute(deps: Deps): Route {
-  return route({
-    id: "link_cluster_approver",
-    method: "POST",
-    path,
-    summary: "Let the decisions of a cluster's user count as the account owner's",
-    access: "session",
-    idempotent: true,
-    body: z.object({
-      cluster: clusterId,
-      username: oneLine(253).describe(
-        "The name that `kubectl auth whoami` prints; not a service account or node",
-      ),
-    }),
-    activityDetails: ({ cluster, username }) => ({ cluster_id: cluster, username }),
-    answer: { status: 201, schema: shown, description: "The approver, also if it was already linked" },
-    errors: ["approver_limit"],
-    async handle({ caller, body }) {
-      const user = { clusterId: body.cluster, username: body.username };
-      return { body: show(await linkApprover(deps, caller.accountId, user)) };
-    },
-  });
-}
-
-function unlinkRoute({ db }: Deps): Route {
-  return route({
-    id: "unlink_cluster_approver",
-    method: "DELETE",
-    path: `${path}/{approver_id}`,
-    summary: "Stop counting the decisions of a cluster's user; earlier decisions remain",
-    access: "session",
-    idempotent: true,
-    params: z.object({ approver_id: idText }),
-    answer: {
-      status: 200,
-      schema: z.object({ approver_id: z.string(), linked: z.literal(false) }),
-      description: "Decisions of this user no longer count",
-    },
-    errors: ["not_found"],
-    async handle({ caller, params }) {
-      const { cluster_id, username } = await unlinkApprover(db, caller.accountId, params.approver_id);
-      return {
-        body: { approver_id: params.approver_id, linked: false as const },
-        activityDetails: { cluster_id, username },
-      };
-    },
-  });
-}
-
-function show({ approver_id, cluster_id, username, linked_at }: ClusterApproverRow): ClusterApproverAnswer {
-  return { approver_id, cluster: cluster_id, username, linked_at: linked_at.toISOString() };
+): Promise<string | undefined> {
+  // A removal of a member locks the account before the links, so this function does too.
+  await tx("accounts").select("account_id").where({ account_id: accountId }).forShare();
+  const { rows } = await tx.raw<{ rows: { member_id: string | null }[] }>(
+    `select ${MEMBER} as member_id from cluster_approvers l join accounts a on a.account_id = l.account_id
+     where l.account_id = :accountId and l.cluster_id = :clusterId and l.username = :username
+     for share of l`,
+    { accountId, clusterId, username },
+  );
+  const memberId = rows[0]?.member_id;
+  if (memberId == null) return undefined;
+  const { role } = await lockRole(tx, accountId, memberId);
+  return mayApprove(role) ? memberId : undefined;
 }

@@ -1,3 +1,4 @@
+import { requireOwner } from "../accounts/member_role.ts";
 import { addSeconds, type Clock } from "../clock.ts";
 import type { NamespaceBindingRow } from "../db/cluster_tables.ts";
 import type { Database, Transaction } from "../db/database.ts";
@@ -59,6 +60,7 @@ export async function askForBinding(
       four_eyes: false,
       asked_at: now,
       accepted_at: null,
+      accepted_by: null,
     })
     .onConflict(["account_id", "cluster_id", "namespace"])
     .merge({ asked_at: now })
@@ -75,30 +77,35 @@ export async function sweepBindingRequests({ db, clock }: Deps): Promise<void> {
     .delete();
 }
 
+/** A binding, with the address of the owner who accepted it or changed its limits last. */
+export type ShownBinding = NamespaceBindingRow & { acceptor: string | null };
+
 /** Returns open requests, then accepted bindings, each ordered by cluster and namespace. */
-export async function listBindings({ db, clock }: Deps, accountId: string): Promise<NamespaceBindingRow[]> {
-  return db("namespace_bindings")
-    .where({ account_id: accountId })
+export async function listBindings({ db, clock }: Deps, accountId: string): Promise<ShownBinding[]> {
+  return db("namespace_bindings as b")
+    .leftJoin("accounts as o", "o.account_id", "b.accepted_by")
+    .where({ "b.account_id": accountId })
     .andWhere((row) =>
       row.whereNotNull("accepted_at").orWhere("asked_at", ">=", addSeconds(clock.now(), -ASKING_SECONDS)),
     )
-    .orderByRaw("accepted_at is not null, cluster_id, namespace");
+    .orderByRaw("accepted_at is not null, cluster_id, namespace")
+    .select("b.*", "o.email as acceptor");
 }
 
 /**
- * Accepts a namespace, even without a request, or changes its limits. Throws `invalid_scopes`,
- * `namespace_limit`.
+ * Accepts a namespace, even without a request, or changes its limits. `by` is the owner who does so. Throws
+ * `invalid_scopes`, `namespace_limit`, and `forbidden` if `by` is no longer an owner.
  */
 export async function acceptBinding(
   { db, clock }: Deps,
   accountId: string,
   { clusterId, namespace }: NamespacePlace,
-  { ceiling, fourEyes }: NamespaceLimits,
+  { ceiling, fourEyes, by }: NamespaceLimits & { by: string },
 ): Promise<NamespaceBindingRow> {
   const scopes = ceiling === null ? null : checkScopes(ceiling);
   const now = clock.now();
   return db.transaction(async (tx) => {
-    await tx("accounts").select("account_id").where({ account_id: accountId }).forNoKeyUpdate();
+    await requireOwner(tx, accountId, by);
     const [row] = await tx("namespace_bindings as known")
       .insert({
         account_id: accountId,
@@ -108,11 +115,13 @@ export async function acceptBinding(
         four_eyes: fourEyes,
         asked_at: now,
         accepted_at: now,
+        accepted_by: by,
       })
       .onConflict(["account_id", "cluster_id", "namespace"])
       .merge({
         ceiling: scopes,
         four_eyes: fourEyes,
+        accepted_by: by,
         accepted_at: tx.raw("coalesce(known.accepted_at, excluded.accepted_at)"),
       })
       .returning("*");

@@ -1,12 +1,11 @@
 import { z } from "zod";
 import type { Clock } from "../clock.ts";
-import type { NamespaceBindingRow } from "../db/cluster_tables.ts";
 import type { Database } from "../db/database.ts";
 import { clusterId, namespaceName } from "../input/cluster_fields.ts";
 import { scopeList } from "../input/platform_fields.ts";
 import { isoTime } from "../input/schemas.ts";
 import { type Route, route } from "../route.ts";
-import { acceptBinding, endBinding, listBindings } from "./namespace_binding.ts";
+import { acceptBinding, endBinding, listBindings, type ShownBinding } from "./namespace_binding.ts";
 
 type Deps = { db: Database; clock: Clock };
 
@@ -25,6 +24,10 @@ const shown = z.object({
   four_eyes: z.boolean(),
   asked_at: isoTime,
   accepted_at: isoTime.nullable(),
+  accepted_by: z
+    .string()
+    .nullable()
+    .describe("E-mail address of the owner who accepted it or changed its limits last"),
 });
 
 /** A binding, as the API returns it. */
@@ -79,8 +82,9 @@ function acceptRoute(deps: Deps): Route {
     errors: ["invalid_scopes", "namespace_limit"],
     async handle({ caller, params, body }) {
       const place = { clusterId: params.cluster, namespace: params.namespace };
-      const limits = { ceiling: body.ceiling, fourEyes: body.four_eyes };
-      return { body: show(await acceptBinding(deps, caller.accountId, place, limits)) };
+      const { accountId: by, email: acceptor } = caller.person;
+      const limits = { ceiling: body.ceiling, fourEyes: body.four_eyes, by };
+      return { body: show({ ...(await acceptBinding(deps, caller.accountId, place, limits)), acceptor }) };
     },
   });
 }
@@ -108,7 +112,7 @@ function endRoute(deps: Deps): Route {
   });
 }
 
-function show(row: NamespaceBindingRow): NamespaceBindingAnswer {
+function show(row: ShownBinding): NamespaceBindingAnswer {
   return {
     cluster: row.cluster_id,
     namespace: row.namespace,
@@ -117,5 +121,6 @@ function show(row: NamespaceBindingRow): NamespaceBindingAnswer {
     four_eyes: row.four_eyes,
     asked_at: row.asked_at.toISOString(),
     accepted_at: row.accepted_at?.toISOString() ?? null,
+    accepted_by: row.acceptor,
   };
 }

@@ -13,6 +13,8 @@ export type NamespaceBindingRow = {
   asked_at: Date;
   /** Null until the owner has accepted the binding. */
   accepted_at: Date | null;
+  /** The owner who accepted the namespace or changed its limits last. Null if not accepted, or not known. */
+  accepted_by: string | null;
 };
 
 export type ClusterApproverRow = {
@@ -21,6 +23,10 @@ export type ClusterApproverRow = {
   cluster_id: string;
   username: string;
   linked_at: Date;
+  /** The member whose role decides. Null if not known: in an organization, the user then decides nothing. */
+  member_id: string | null;
+  /** The owner who linked the user. Null if not known. */
+  linked_by: string | null;
 };
 
 /** The platform ceiling that a Kubernetes object declared last. */
@@ -41,6 +47,8 @@ export type AdoptionRow = {
   namespace: string;
   name: string;
   confirmed_at: Date;
+  /** The owner who confirmed it. Null if not known. */
+  confirmed_by: string | null;
 };
 
 /** A Kubernetes object whose platform or agent was taken over by another object. */

@@ -32,8 +32,8 @@ import {
   eventCarriers,
   eventLog,
 } from "./migrations/from_0020.ts";
-import { latest } from "./migrations/from_0026.ts";
-import { mailings } from "./migrations/from_0033.ts";
+import { from0026 } from "./migrations/from_0026.ts";
+import { latest } from "./migrations/from_0033.ts";
 import { buildIndexes, type GrowingBound, type GrowingIndex, proveBounds } from "./online_changes.ts";
 import { requireSessions } from "./pooler/check_poolers.ts";
 import { createRefusalCheck } from "./refusals.ts";
@@ -83,8 +83,8 @@ export const migrations: readonly Migration[] = [
   eventLog,
   deliveriesForPeople,
   deadLettersAge,
+  ...from0026,
   ...latest,
-  mailings,
 ];
 
 /** The migrations to apply, and how long to wait for the database and for locks. */

@@ -1,5 +1,5 @@
 import { type AccountsDeps, accountsRoutes } from "../accounts/routes.ts";
-import { approverRoutes } from "../clusters/approvers.ts";
+import { approverRoutes } from "../clusters/approver_routes.ts";
 import { namespaceRoutes } from "../clusters/namespace_routes.ts";
 import type { DecideDeps } from "../delegations/declared/decide_in_cluster.ts";
 import { operatorDelegationRoutes } from "../delegations/declared/operator_routes.ts";

@@ -67,6 +67,7 @@ export async function changeMember(
     if (role !== "owner" && !hasOwner) throw new ApiError("last_owner");
     await writeRole(tx, organizationId, accountId, role);
     if (role !== "owner") await withdrawInvitations(tx, organizationId, accountId);
+    if (role === null) await endLinks(tx, organizationId, accountId);
     return { ...member, role: role ?? member.role };
   });
 }
@@ -79,6 +80,11 @@ async function withdrawInvitations(
   await tx("organization_invitations")
     .where({ organization_id: organizationId, invited_by: accountId })
     .delete();
+}
+
+/** Ends the links of cluster users to a member. They stay ended if the person joins again. */
+async function endLinks(tx: Transaction, organizationId: string, accountId: string): Promise<void> {
+  await tx("cluster_approvers").where({ account_id: organizationId, member_id: accountId }).delete();
 }
 
 async function writeRole(

@@ -5,6 +5,7 @@ import { type Migration, migrations } from "../../src/db/migrate.ts";
 import { outcomes } from "../../src/db/migrations/from_0005.ts";
 import { credits, grantAmounts, keptSecrets, verifierNames } from "../../src/db/migrations/from_0012.ts";
 import { organizations } from "../../src/db/migrations/from_0026.ts";
+import { setups } from "../../src/db/migrations/from_0033.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 
 /** The tests share one database. Each test applies the migrations up to the one that it checks. */
@@ -28,7 +29,9 @@ async function before(migration: Migration): Promise<void> {
 }
 
 async function apply(): Promise<void> {
-  await client.query(migrations[applied++]!.sql);
+  const { sql, indexes = [] } = migrations[applied++]!;
+  for (const { name, table, on } of indexes) await client.query(`create index ${name} on ${table} ${on}`);
+  await client.query(sql);
 }
 
 async function insertAccount(): Promise<string> {
@@ -172,4 +175,88 @@ test("the organizations migration keeps the owner of existing organizations and 
   await claim("now()");
   await claim("null");
   await expect(claim("now()"), "a domain is one organization's").rejects.toMatchObject({ code: "23505" });
+});
+
+test("the migration of setups finds who set up links, bindings and confirmations", async () => {
+  await before(setups);
+  const [opener, owner, former, other] = [
+    await insertAccount(),
+    await insertAccount(),
+    await insertAccount(),
+    await insertAccount(),
+  ];
+  await client.query(
+    "insert into organization_members (organization_id, account_id, role, joined_at) values ($1, $2, 'owner', now())",
+    [opener, owner],
+  );
+  const act = (who: string, operation: string, minute: number, target: object, status = "done") =>
+    client.query(
+      `insert into organization_activity (organization_id, activity_id, occurred_at, actor_account_id, actor_email,
+                                          actor_role, operation, target, status)
+       values ($1, gen_random_uuid(), $2, $3, 'e', 'owner', $4, $5, $6)`,
+      [opener, `2026-05-01T10:0${minute}:00Z`, who, operation, target, status],
+    );
+  const at = "2026-05-01T10:05:00Z";
+  const link = async (account: string, username: string) => {
+    await client.query("insert into cluster_approvers values (gen_random_uuid(), $1, 'c1', $2, $3)", [
+      account,
+      username,
+      at,
+    ]);
+    return { cluster_id: "c1", username };
+  };
+  await act(former, "link_cluster_approver", 1, await link(opener, "of-owner"));
+  await act(owner, "link_cluster_approver", 2, { cluster_id: "c1", username: "of-owner" }, "begun");
+  await act(former, "link_cluster_approver", 3, { cluster_id: "c1", username: "of-owner" }, "refused");
+  await act(former, "link_cluster_approver", 6, { cluster_id: "c1", username: "of-owner" });
+  await act(former, "link_cluster_approver", 1, await link(opener, "of-former"));
+  await link(opener, "older");
+  await link(other, "personal");
+  const bind = "insert into namespace_bindings values ($1, 'c1', $2, null, false, $3, $4)";
+  await client.query(bind, [opener, "team", at, at]);
+  await act(former, "accept_namespace_binding", 1, { cluster: "c1", namespace: "team" });
+  await client.query(bind, [opener, "older", at, at]);
+  await client.query(bind, [opener, "asking", at, null]);
+  for (const [kind, name, who] of [
+    ["platform", "p1", owner],
+    ["agent", "a1", former],
+  ] as const) {
+    await client.query("insert into adoptions values ($1, $2, $3, 'c1', 'team', 'n', $4)", [
+      kind,
+      name,
+      opener,
+      at,
+    ]);
+    await act(who, `confirm_${kind}_adoption`, 1, { [`${kind}_id`]: name });
+  }
+  await client.query("insert into adoptions values ('platform', 'p2', $1, 'c1', 'team', 'n', $2)", [
+    other,
+    at,
+  ]);
+  await apply();
+  const names = new Map([
+    [opener, "opener"],
+    [owner, "owner"],
+    [former, "former"],
+    [other, "other"],
+  ]);
+  const found = async (sql: string) =>
+    (await client.query(sql)).rows.map((row) => Object.values(row).map((id) => names.get(String(id)) ?? id));
+  expect(
+    await found("select username, member_id, linked_by from cluster_approvers order by username"),
+  ).toEqual([
+    ["of-former", null, "former"],
+    ["of-owner", "owner", "owner"],
+    ["older", "opener", "opener"],
+    ["personal", "other", "other"],
+  ]);
+  expect(await found("select namespace, accepted_by from namespace_bindings order by namespace")).toEqual([
+    ["asking", null],
+    ["older", "opener"],
+    ["team", "former"],
+  ]);
+  expect(await found("select adopted_id, confirmed_by from adoptions order by adopted_id")).toEqual([
+    ["p1", "owner"],
+    ["p2", "other"],
+  ]);
 });

@@ -3,9 +3,10 @@ import { expect } from "vitest";
 import { declaration } from "../platforms/declarations.ts";
 import type { TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
+import { createAgent } from "../support/platform_world.ts";
 import { agentAdoptions, platformAdoption } from "./adoption_races.ts";
-import { type DeclaredScene, decidedScene, declaredRace, newId } from "./declared_scene.ts";
-import { lockAccount, NOT_FOUND, type RaceRow, type Sql } from "./races.ts";
+import { ANN, type DeclaredScene, decidedScene, declaredRace, newId } from "./declared_scene.ts";
+import { lockAccount, NOT_FOUND, type Owned, owned, pathOf, type RaceRow, type Sql } from "./races.ts";
 
 type Declaring = Pick<DeclaredScene, "person">;
 const NOT_BOUND = ["404 namespace_not_bound"];
@@ -64,9 +65,47 @@ const lockApprovers = (accountId: string): Sql => [
   accountId,
 ];
 
+/** A call by an owner whom another call removes meanwhile. */
+function formerOwnerRace(
+  method: string,
+  pathFor: (owned: Owned) => Promise<string> | string,
+  body: object,
+): RaceRow {
+  return {
+    title: "by an owner whom another call removes",
+    gets: ["403 forbidden"],
+    async prepare(api) {
+      const own = await owned(api);
+      const { accountId, client } = own.person;
+      const path = await pathFor(own);
+      return {
+        holds: lockAccount(accountId),
+        meanwhile: ["update accounts set own_role = null where account_id = $1", accountId],
+        call: () => client.call(method, path, { body }),
+      };
+    },
+  };
+}
+
+const OBJECT = { cluster: "c1", namespace: "default", name: "shop" };
+
 /** Races of the operations on namespaces and approvers, and of the operator's operations. */
 export const clusterRaces: Record<string, RaceRow[]> = {
+  confirm_platform_adoption: [
+    formerOwnerRace("PUT", ({ platform }) => `/v1/service/platforms/${platform.platformId}/adoption`, OBJECT),
+  ],
+  confirm_agent_adoption: [
+    formerOwnerRace(
+      "PUT",
+      async ({ person, platform }) => {
+        const agent = await createAgent(person.client, platform);
+        return pathOf({ person, platform }, `/agents/${agent}/adoption`);
+      },
+      OBJECT,
+    ),
+  ],
   accept_namespace_binding: [
+    formerOwnerRace("PUT", () => "/v1/service/namespace-bindings/c1/new", {}),
     {
       title: "while others reach the limit",
       gets: ["409 namespace_limit"],
@@ -98,6 +137,7 @@ export const clusterRaces: Record<string, RaceRow[]> = {
     },
   ],
   link_cluster_approver: [
+    formerOwnerRace("POST", () => "/v1/service/cluster-approvers", ANN),
     {
       title: "while others reach the limit",
       gets: ["409 approver_limit"],
@@ -296,6 +336,19 @@ export const clusterRaces: Record<string, RaceRow[]> = {
     ),
   ],
   internal_decide_delegation: ["Approved", "Denied"].flatMap((decision) => [
+    {
+      title: `(${decision}) by a user whose member loses the role`,
+      gets: ["403 approver_not_linked"],
+      async prepare(api: TestApi) {
+        const { person, decide } = await decidedScene(api, { decision });
+        const change = "update accounts set own_role = 'developer' where account_id = $1";
+        return {
+          holds: ["select from accounts where account_id = $1 for no key update", person.accountId] as Sql,
+          meanwhile: [change, person.accountId] as Sql,
+          call: decide,
+        };
+      },
+    },
     {
       title: `(${decision}) by a user whose link is removed`,
       gets: ["403 approver_not_linked"],

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { declaration } from "../platforms/declarations.ts";
-import type { TestApi } from "../support/api.ts";
+import type { Person, TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import type { TestPlatform } from "../support/platform_world.ts";
 import { lockConnection, type Owned, type RaceRow, removeConnection, type Sql } from "./races.ts";
@@ -19,9 +19,9 @@ export type DeclaredScene = Owned & {
   decide(): Promise<HttpAnswer>;
 };
 
-/** Declares a platform, an agent and a delegation of a new person. */
-export async function declaredScene(api: TestApi): Promise<DeclaredScene> {
-  const person = await api.person();
+/** Declares a platform, an agent and a delegation of a person, by default a new one. */
+export async function declaredScene(api: TestApi, owner?: Person): Promise<DeclaredScene> {
+  const person = owner ?? (await api.person());
   const [id, agentId, delegationId] = [newId(), newId(), newId()];
   const object = (name: string) => ({ namespace: "default", name });
   const declare = (fields: object) =>
@@ -87,20 +87,23 @@ export function declaredRace(
   };
 }
 
+/** The cluster user who decides in {@link decidedScene}. */
+export const ANN = { cluster: "c1", username: "ann@example.test" };
+
 /**
- * Declares the same as {@link declaredScene}. `ann@example.test` of the cluster is linked to the account, and
- * has decided on the Delegation. Its spec names no requester if `requestedBy` is `null`.
+ * Declares the same as {@link declaredScene}. {@link ANN} is linked to the person, and has decided on the
+ * Delegation. Its spec names no requester if `requestedBy` is `null`.
  */
 export async function decidedScene(
   api: TestApi,
   {
     decision = "Approved",
     requestedBy = "ed@example.test",
-  }: { decision?: string | undefined; requestedBy?: string | null } = {},
+    person,
+  }: { decision?: string | undefined; requestedBy?: string | null; person?: Person } = {},
 ): Promise<DeclaredScene> {
-  const scene = await declaredScene(api);
-  const username = "ann@example.test";
-  await scene.person.client.post("/v1/service/cluster-approvers", { cluster: "c1", username });
+  const scene = await declaredScene(api, person);
+  await scene.person.client.post("/v1/service/cluster-approvers", ANN);
   const uid = scene.delegationId.slice("c1.".length);
   api.clusters.delegations.set(`default/${uid}`, {
     metadata: { uid, generation: 1, creationTimestamp: "2026-01-01T00:00:00Z" },
@@ -114,7 +117,7 @@ export async function decidedScene(
       approval: {
         decision,
         approvedScopes: decision === "Approved" ? ["data:read"] : [],
-        approver: { username },
+        approver: { username: ANN.username },
         observedGeneration: 1,
       },
     },

@@ -148,7 +148,7 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
     const unlinked = await as("jane", "approve", "bot", "--yes");
     expect(unlinked.status).toBe(1);
     expect(unlinked.out).toContain("delegation/bot is ApproverNotLinked");
-    expect(unlinked.err).toContain("kubectl deputize link shows what its owner has to confirm");
+    expect(unlinked.err).toContain("kubectl deputize link shows what an owner has to confirm");
     await editors();
     await world.apply(delegation({}, { name: "second" }));
     const refused = await as("ed", "approve", "second", "--yes");

@@ -216,7 +216,7 @@ export async function startApi(options: ApiOptions = {}): Promise<TestApi> {
       const email = `${randomUUID()}@example.test`;
       const { account_id, human_id } = await own.onboard(email, type);
       const place = { clusterId: "c1", namespace: "default" };
-      await acceptBinding(api, account_id, place, { ceiling: null, fourEyes: false });
+      await acceptBinding(api, account_id, place, { ceiling: null, fourEyes: false, by: account_id });
       return { client: own, accountId: account_id, humanId: human_id, email };
     },
     async operator(method, path, body, { cluster = "c1", epoch, token = OPERATOR_TOKEN } = {}) {

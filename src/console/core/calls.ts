@@ -2,7 +2,7 @@ import type { z } from "zod";
 import type { CreditsAnswer } from "../../accounts/ledger/credits_route.ts";
 import type { MailChoicesAnswer, StoppedAnswer } from "../../accounts/mailings/routes.ts";
 import type { SessionAnswer } from "../../accounts/sessions/session_routes.ts";
-import type { ClusterApproverAnswer } from "../../clusters/approvers.ts";
+import type { ClusterApproverAnswer } from "../../clusters/approver_routes.ts";
 import type { NamespaceBindingAnswer } from "../../clusters/namespace_routes.ts";
 import type { UseAnswer } from "../../delegations/certificates/certificate_use.ts";
 import type { ChainAnswer } from "../../delegations/certificates/check_certificate_route.ts";

@@ -20,6 +20,7 @@ function adoptionForms(visit: Visit, { adoption, mayConfirm, mayWithdraw }: Show
           ${facts([
             ...PLACE.map((name): [string, string] => [words[name], adoption[name]]),
             [words.confirmedAt, time(adoption.confirmed_at)],
+            adoption.confirmed_by !== null && [words.confirmedBy, adoption.confirmed_by],
           ])}
           ${mayWithdraw && form(visit, { name: "withdraw", once: true, submit: words.withdraw, tone: "quiet" })}
         </section>`

@@ -60,6 +60,7 @@ function about({ texts, params }: Visit, { binding }: Loaded): Html {
     [words.cluster, params.cluster],
     [words.state, words.states[binding?.status ?? "none"]],
     accepted_at !== null && [words.acceptedAt, time(accepted_at)],
+    accepted_at !== null && [words.acceptedBy, binding?.accepted_by ?? words.notKnown],
     accepted_at !== null && [words.ceiling, ceiling === null ? words.unbounded : scopeList(ceiling)],
     accepted_at !== null && [words.fourEyes, binding?.four_eyes ? words.four : words.two],
   ])}</section>`;

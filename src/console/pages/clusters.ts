@@ -1,9 +1,9 @@
-import type { ClusterApproverAnswer } from "../../clusters/approvers.ts";
+import type { ClusterApproverAnswer } from "../../clusters/approver_routes.ts";
 import type { NamespaceBindingAnswer } from "../../clusters/namespace_routes.ts";
 import { ApiError } from "../../errors.ts";
 import { type Html, html } from "../../html/html.ts";
 import { clusterId, namespaceName } from "../../input/cluster_fields.ts";
-import { page, type Visit } from "../core/page.ts";
+import { page, signedIn, type Visit } from "../core/page.ts";
 import { selectField, textField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 import { table } from "../elements/listing.ts";
@@ -21,11 +21,12 @@ export const clustersPage = page<Loaded>({
     "list_cluster_approvers",
     "link_cluster_approver",
     "unlink_cluster_approver",
+    "list_organization_members",
   ],
   load,
   title: ({ texts }) => texts.clusters.title,
   back: ({ at, texts }) => ({ to: at("/platforms"), text: texts.platforms.title }),
-  render(visit, { asking, accepted, approvers }) {
+  render(visit, { asking, accepted, approvers, members }) {
     const words = visit.texts.clusters;
     const isOwner = visit.may("accept_namespace_binding");
     return html`<p class="lead">${words.lead}</p>
@@ -34,7 +35,7 @@ export const clustersPage = page<Loaded>({
       <section class="card"><h2>${words.accepted}</h2>${acceptedOnes(visit, accepted)}</section>
       ${isOwner && another(visit)}
       <section class="card"><h2>${words.approvers}</h2><p class="quiet">${words.approversLead}</p>${approverTable(visit, approvers)}</section>
-      ${visit.may("link_cluster_approver") && html`<div class="cards">${linking(visit)}${approvers.length > 0 && unlinking(visit, approvers)}</div>`}`;
+      ${visit.may("link_cluster_approver") && html`<div class="cards">${linking(visit, members)}${approvers.length > 0 && unlinking(visit, approvers)}</div>`}`;
   },
   forms: {
     open: {
@@ -51,7 +52,10 @@ export const clustersPage = page<Loaded>({
     link: {
       async submit({ call, at }, fields) {
         const body = { cluster: fields.get("cluster").trim(), username: fields.get("username") };
-        await call("link_cluster_approver", { body });
+        const member = fields.get("member_account_id");
+        await call("link_cluster_approver", {
+          body: { ...body, ...(member && { member_account_id: member }) },
+        });
         return { to: at("/clusters"), notice: "approver_linked" };
       },
     },
@@ -65,13 +69,15 @@ export const clustersPage = page<Loaded>({
   },
 });
 
-async function load({ call }: Visit) {
-  const [{ namespace_bindings }, { cluster_approvers }] = await Promise.all([
+async function load({ call, acting }: Visit) {
+  const isOrganization = acting?.organization_name != null;
+  const [{ namespace_bindings }, { cluster_approvers }, { members }] = await Promise.all([
     call("list_namespace_bindings"),
     call("list_cluster_approvers"),
+    isOrganization ? call("list_organization_members") : { members: [] },
   ]);
   const { asking = [], accepted = [] } = Object.groupBy(namespace_bindings, ({ status }) => status);
-  return { asking, accepted, approvers: cluster_approvers };
+  return { asking, accepted, approvers: cluster_approvers, members };
 }
 
 function fault(field: string, message: string): ApiError {
@@ -116,6 +122,7 @@ function acceptedOnes(visit: Visit, accepted: readonly NamespaceBindingAnswer[])
       },
       { label: words.fourEyes, cell: ({ four_eyes }) => (four_eyes ? words.four : words.two) },
       { label: words.acceptedAt, cell: ({ accepted_at }) => accepted_at && time(accepted_at) },
+      { label: words.acceptedBy, cell: ({ accepted_by }) => accepted_by ?? words.notKnown },
     ],
   });
 }
@@ -158,12 +165,18 @@ function approverTable({ texts }: Visit, approvers: readonly ClusterApproverAnsw
     columns: [
       { label: words.user, cell: ({ username }) => username },
       { label: words.cluster, cell: ({ cluster }) => cluster },
+      {
+        label: words.decidesAs,
+        cell: ({ member, counts }) =>
+          html`${member?.email ?? words.nobody}${member !== null && !counts && html`<br /><span class="quiet">${words.notNow}</span>`}`,
+      },
+      { label: words.linkedBy, cell: ({ linked_by }) => linked_by ?? words.notKnown },
       { label: words.linked, cell: ({ linked_at }) => time(linked_at) },
     ],
   });
 }
 
-function linking(visit: Visit): Html {
+function linking(visit: Visit, members: Loaded["members"]): Html {
   const words = visit.texts.clusters;
   return html`<section class="card"><h2>${words.link}</h2>${form(visit, {
     name: "link",
@@ -173,7 +186,17 @@ function linking(visit: Visit): Html {
       label: words.username,
       hint: words.usernameHint,
       attributes: { maxlength: 253, autocomplete: "off", spellcheck: "false" },
-    })}`,
+    })}${
+      members.length > 0 &&
+      selectField(visit, {
+        form: "link",
+        name: "member_account_id",
+        label: words.member,
+        hint: words.memberHint,
+        value: signedIn(visit).account_id,
+        choices: members.map(({ account_id, email }) => ({ value: account_id, label: email })),
+      })
+    }`,
     submit: words.linkSubmit,
   })}</section>`;
 }

@@ -83,6 +83,7 @@ export const ADOPTION = {
   namespace: "Namespace",
   name: "Name of the object",
   confirmedAt: "Confirmed",
+  confirmedBy: "Confirmed by",
   confirm: "Confirm an object",
   withdraw: "Withdraw the confirmation",
   ownersOnly: "Only owners confirm it.",

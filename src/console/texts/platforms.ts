@@ -13,7 +13,7 @@ export const PLATFORM_NOTICES = {
   connection_removed: "The platform and its connection are removed.",
   namespace_accepted: "The namespace acts for you within these bounds.",
   namespace_ended: "The namespace no longer acts for you.",
-  approver_linked: "Linked. Their decisions in the cluster count as yours.",
+  approver_linked: "Linked. The user's decisions in the cluster count as this person's.",
   approver_unlinked: "Unlinked. Their decisions no longer count.",
 };
 

@@ -275,8 +275,8 @@ export const undecidedRequests = {
   ],
 };
 
-/** The migrations of this file, in order. A new one goes to the end. */
-export const latest = [
+/** The migrations of this file, in order. */
+export const from0026 = [
   organizations,
   consoleColumns,
   historyMonths,

@@ -33,3 +33,50 @@ create index on mailings (next_attempt_at) where next_attempt_at is not null;
 alter table delegation_requests add column reminded_at timestamptz;
 `,
 };
+
+/**
+ * Records the member to whom each cluster user is linked, and who set up links, bindings and confirmations.
+ * The activity list has everyone who set one up since organizations have members. Before that, only the
+ * person who opened the account could. A former member's links count for nobody.
+ */
+export const setups = {
+  name: "0034_setups",
+  sql: `
+-- The member whose role decides, and the owner who linked the user. Null: not known.
+alter table cluster_approvers add column member_id uuid, add column linked_by uuid;
+-- The owner who accepted the namespace or changed its limits last, and who confirmed the adoption. Null: not known.
+alter table namespace_bindings add column accepted_by uuid;
+alter table adoptions add column confirmed_by uuid;
+
+update cluster_approvers l set linked_by = coalesce((
+  select a.actor_account_id from organization_activity a
+  where a.organization_id = l.account_id and a.operation = 'link_cluster_approver' and a.status <> 'refused'
+    and a.occurred_at <= l.linked_at
+    and a.target ->> 'cluster_id' = l.cluster_id and a.target ->> 'username' = l.username
+  order by a.occurred_at desc, a.activity_id desc limit 1), l.account_id);
+update cluster_approvers l set member_id = linked_by
+where exists (select from accounts where account_id = l.linked_by and account_id = l.account_id and own_role is not null)
+   or exists (select from organization_members where organization_id = l.account_id and account_id = l.linked_by);
+
+update namespace_bindings b set accepted_by = coalesce((
+  select a.actor_account_id from organization_activity a
+  where a.organization_id = b.account_id and a.operation = 'accept_namespace_binding' and a.status <> 'refused'
+    and a.occurred_at <= b.accepted_at
+    and a.target ->> 'cluster' = b.cluster_id and a.target ->> 'namespace' = b.namespace
+  order by a.occurred_at desc, a.activity_id desc limit 1), b.account_id)
+where accepted_at is not null;
+
+update adoptions c set confirmed_by = coalesce((
+  select a.actor_account_id from organization_activity a
+  where a.organization_id = c.account_id and a.status <> 'refused' and a.occurred_at <= c.confirmed_at
+    and a.operation = 'confirm_' || c.kind || '_adoption' and a.target ->> (c.kind || '_id') = c.adopted_id::text
+  order by a.occurred_at desc, a.activity_id desc limit 1), c.account_id);
+delete from adoptions c
+where not exists (select from accounts where account_id = c.confirmed_by and account_id = c.account_id and own_role = 'owner')
+  and not exists (select from organization_members
+                  where organization_id = c.account_id and account_id = c.confirmed_by and role = 'owner');
+`,
+};
+
+/** The migrations of this file, in order. A new one goes to the end. */
+export const latest = [mailings, setups];

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { CustomObjectsApi } from "@kubernetes/client-node";
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import { isLinked, isPerson } from "../../clusters/approvers.ts";
+import { findApprover, isPerson } from "../../clusters/approvers.ts";
 import type { TrustedCluster, TrustedClusters } from "../../clusters/trusted_clusters.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
@@ -108,28 +108,30 @@ async function deciderOf({ db }: DecideDeps, evidence: Evidence): Promise<Cluste
     );
   }
   if (approval.observedGeneration > live.metadata.generation) throw new ApiError("external_conflict");
-  await db.transaction((tx) => checkOwnersConsent(tx, evidence));
+  const memberId = await db.transaction((tx) => checkOwnersConsent(tx, evidence));
   return {
     clusterId: question.clusterId,
     username: approval.approver.username,
+    memberId,
     policies: policies.hash,
-    check: (tx) => checkOwnersConsent(tx, evidence),
+    async check(tx) {
+      if ((await checkOwnersConsent(tx, evidence)) !== memberId) throw notLinked(evidence);
+    },
   };
 }
 
-/** Checks that the owner permits this decision. The permission cannot change before the transaction ends. */
-async function checkOwnersConsent(
-  tx: Transaction,
-  { question, filed, live, approval }: Evidence,
-): Promise<void> {
+/**
+ * Checks that the account permits this decision, and returns the member whose decision it is. The permission
+ * cannot change before the transaction ends.
+ */
+async function checkOwnersConsent(tx: Transaction, evidence: Evidence): Promise<string> {
+  const { question, filed, live, approval } = evidence;
   const { clusterId, object } = question;
   const { username } = approval.approver;
-  if (!isPerson(username) || !(await isLinked(tx, filed.account_id, { clusterId, username }))) {
-    throw new ApiError(
-      "approver_not_linked",
-      `${username} of the cluster ${clusterId} is not linked to the account`,
-    );
-  }
+  const memberId = isPerson(username)
+    ? await findApprover(tx, filed.account_id, { clusterId, username })
+    : undefined;
+  if (memberId === undefined) throw notLinked(evidence);
   const place = { clusterId, namespace: object.namespace };
   const binding = await requireBinding(tx, filed.account_id, place);
   const { requestedBy } = live.spec;
@@ -137,6 +139,14 @@ async function checkOwnersConsent(
     throw new ApiError("four_eyes_required");
   }
   checkWithinBinding(binding, approval.approvedScopes);
+  return memberId;
+}
+
+function notLinked({ question: { clusterId }, approval: { approver } }: Evidence): ApiError {
+  return new ApiError(
+    "approver_not_linked",
+    `${approver.username} of the cluster ${clusterId} is not linked to a member who may approve`,
+  );
 }
 
 async function policiesOf({ client, operator }: TrustedCluster): Promise<PoliciesVerdict> {

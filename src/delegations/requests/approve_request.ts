@@ -46,7 +46,7 @@ export async function approveRequest(
 ): Promise<Approved> {
   const { request, grant, ceiling } = await judgeApproval(deps, owner, requestId, approval);
   const { channel, decider } = approval;
-  const approvedBy = approverOf(decider, owner);
+  const approvedBy = approverOf(decider);
   const certificate = await signGrant(deps, grant, { ceiling, requestId, approvedBy });
   const draft = { owner, request, grant, channel, decider, certificate };
   await deps.db.transaction((tx) => storeApproval(tx, deps, draft));
@@ -58,9 +58,9 @@ export async function approveRequest(
   };
 }
 
-/** A cluster's user approves on behalf of the owner. */
-function approverOf(decider: Decider, owner: Owner): string {
-  return "accountId" in decider ? decider.accountId : owner.accountId;
+/** A cluster's user approves on behalf of the member to whom the user is linked. */
+function approverOf(decider: Decider): string {
+  return "accountId" in decider ? decider.accountId : decider.memberId;
 }
 
 /** Reads the request and the ceiling again, under the lock. Throws if they no longer permit the approval. */
@@ -88,7 +88,7 @@ async function storeApproval(
     status: "approved",
     issued_at: timeOf(grant.issuedAt),
     expires_at: grant.end === null ? null : timeOf(grant.end),
-    approved_by: approverOf(decider, owner),
+    approved_by: approverOf(decider),
     approval_channel: channel,
   });
   const fields = {

@@ -1,4 +1,5 @@
 import { noteMail } from "../../accounts/mailings/queue.ts";
+import { lockRole, mayApprove } from "../../accounts/member_role.ts";
 import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import type { DelegationRequestRow } from "../../db/tables.ts";
@@ -10,12 +11,14 @@ import type { SecretBox } from "../../secret_box.ts";
 import { findRequest } from "../delegation_records.ts";
 
 /**
- * A cluster user who decided in the cluster, and the hash of the policies in force. `check` throws if the
- * decision does not count. Otherwise the decision still counts when the transaction ends.
+ * A cluster user who decided in the cluster, the member to whom this user is linked, and the hash of the
+ * policies in force. `check` throws if the decision does not count. Otherwise the decision still counts when
+ * the transaction ends.
  */
 export type ClusterDecider = {
   clusterId: string;
   username: string;
+  memberId: string;
   policies: string;
   check(tx: Transaction): Promise<void>;
 };
@@ -25,7 +28,7 @@ type MemberDecider = {
   check?(tx: Transaction, request: DelegationRequestRow): Promise<void>;
 };
 
-/** The person who decides: a person with a session, or a cluster user on behalf of the owner. */
+/** The person who decides: a person with a session, or a cluster user on behalf of a member. */
 export type Decider = MemberDecider | ClusterDecider;
 
 type RequestDecision = {
@@ -66,8 +69,6 @@ function columnsOf(by: Decider | null): Partial<DelegationRequestRow> {
   };
 }
 
-const APPROVING = ["owner", "approver"];
-
 /**
  * Returns the signed-in person as the decider. In an organization, `check` looks up the role again when the
  * approval is stored, so a member who was removed in the meantime cannot approve. If the organization
@@ -79,17 +80,9 @@ export function memberDecider({ accountId, organization, person }: SessionCaller
   return {
     ...decider,
     async check(tx, { requested_by }) {
-      const account = await tx("accounts")
-        .where({ account_id: accountId })
-        .forShare()
-        .first("own_role", "four_eyes");
-      const member = await tx("organization_members")
-        .where({ organization_id: accountId, account_id: person.accountId })
-        .forShare()
-        .first("role");
-      const role = person.accountId === accountId ? account?.own_role : member?.role;
-      if (role == null || !APPROVING.includes(role)) throw new ApiError("forbidden");
-      if (account?.four_eyes && (requested_by === null || requested_by === person.accountId)) {
+      const { role, fourEyes } = await lockRole(tx, accountId, person.accountId);
+      if (!mayApprove(role)) throw new ApiError("forbidden");
+      if (fourEyes && (requested_by === null || requested_by === person.accountId)) {
         throw new ApiError("four_eyes_required");
       }
     },

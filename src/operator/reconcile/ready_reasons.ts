@@ -72,7 +72,7 @@ export const reasons = {
   },
   ApproverNotLinked: {
     progress: "stuck",
-    meaning: "The Kubernetes user who approved is not linked to the account.",
+    meaning: "The Kubernetes user who approved is not linked to a member who may approve.",
     recheckMs: 30_000,
   },
   FourEyesRequired: {

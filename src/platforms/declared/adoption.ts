@@ -1,3 +1,4 @@
+import { requireOwner } from "../../accounts/member_role.ts";
 import type { Clock } from "../../clock.ts";
 import type { AdoptionRow } from "../../db/cluster_tables.ts";
 import type { Database, Transaction } from "../../db/database.ts";
@@ -15,23 +16,37 @@ type Deps = { db: Database; clock: Clock };
 const keyOf = ({ accountId, kind, id }: Adopted) => ({ account_id: accountId, kind, adopted_id: id });
 const placeOf = ({ clusterId, object }: Adopter) => ({ cluster_id: clusterId, ...object });
 
+/** A confirmation, with the address of the owner who gave it. */
+export type ShownConfirmation = AdoptionRow & { confirmer: string | null };
+
 /**
- * Records the owner's confirmation that an object may take over a platform or an agent, once. Replaces an
- * earlier confirmation. The caller must check that the platform or agent belongs to the account.
+ * Records the confirmation of the owner `by` that an object may take over a platform or an agent, once.
+ * Replaces an earlier confirmation. The caller must check that the platform or agent belongs to the account.
+ * Throws `forbidden` if `by` is no longer an owner.
  */
 export async function confirmAdoption(
   { db, clock }: Deps,
   adopted: Adopted,
-  adopter: Adopter,
+  { by, ...adopter }: Adopter & { by: string },
 ): Promise<AdoptionRow> {
-  const row = { ...keyOf(adopted), ...placeOf(adopter), confirmed_at: clock.now() };
-  await db("adoptions").insert(row).onConflict(["kind", "adopted_id"]).merge();
+  const row = { ...keyOf(adopted), ...placeOf(adopter), confirmed_at: clock.now(), confirmed_by: by };
+  await db.transaction(async (tx) => {
+    await requireOwner(tx, adopted.accountId, by);
+    await tx("adoptions").insert(row).onConflict(["kind", "adopted_id"]).merge();
+  });
   return row;
 }
 
 /** Returns the unused confirmation, if there is one. */
-export async function findConfirmation(db: Database, adopted: Adopted): Promise<AdoptionRow | undefined> {
-  return db("adoptions").where(keyOf(adopted)).first();
+export async function findConfirmation(
+  db: Database,
+  adopted: Adopted,
+): Promise<ShownConfirmation | undefined> {
+  const { account_id, kind, adopted_id } = keyOf(adopted);
+  return db("adoptions as c")
+    .leftJoin("accounts as o", "o.account_id", "c.confirmed_by")
+    .where({ "c.account_id": account_id, kind, adopted_id })
+    .first("c.*", "o.email as confirmer");
 }
 
 /** Withdraws a confirmation, if there is an unused one. */

@@ -1,6 +1,5 @@
 import { type ZodType, z } from "zod";
 import type { Clock } from "../../clock.ts";
-import type { AdoptionRow } from "../../db/cluster_tables.ts";
 import type { Database } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { clusterId, objectPlace } from "../../input/cluster_fields.ts";
@@ -8,7 +7,13 @@ import { idText, isoTime } from "../../input/schemas.ts";
 import { type Route, route } from "../../route.ts";
 import { findAgent } from "../agents/agents.ts";
 import { findConnection, findPlatform } from "../platform_record.ts";
-import { type Adopted, confirmAdoption, findConfirmation, withdrawAdoption } from "./adoption.ts";
+import {
+  type Adopted,
+  confirmAdoption,
+  findConfirmation,
+  type ShownConfirmation,
+  withdrawAdoption,
+} from "./adoption.ts";
 
 type Deps = { db: Database; clock: Clock };
 
@@ -18,6 +23,7 @@ const confirmed = z.object({
   namespace: z.string(),
   name: z.string(),
   confirmed_at: isoTime,
+  confirmed_by: z.string().nullable().describe("E-mail address of the owner who confirmed it"),
 });
 const waiting = z.object({ adoption: confirmed.nullable() });
 /** The object that may take over a platform or an agent. */
@@ -81,7 +87,9 @@ function confirmRoute<P>(deps: Deps, { noun, path, params, confirms, own }: Targ
     errors: ["not_found"],
     async handle({ caller, params, body: { cluster, ...object } }) {
       const adopted = await own(deps.db, caller.accountId, params);
-      return { body: show(await confirmAdoption(deps, adopted, { clusterId: cluster, object })) };
+      const { accountId: by, email: confirmer } = caller.person;
+      const row = await confirmAdoption(deps, adopted, { clusterId: cluster, object, by });
+      return { body: show({ ...row, confirmer }) };
     },
   });
 }
@@ -128,11 +136,12 @@ const AGENT: Target<{ connection_id: string; agent_id: string }> = {
   },
 };
 
-function show(row: AdoptionRow): z.infer<typeof confirmed> {
+function show(row: ShownConfirmation): z.infer<typeof confirmed> {
   return {
     cluster: row.cluster_id,
     namespace: row.namespace,
     name: row.name,
     confirmed_at: row.confirmed_at.toISOString(),
+    confirmed_by: row.confirmer,
   };
 }

@@ -64,7 +64,7 @@ const NEXT: Readonly<Record<string, string>> = {
   AwaitingApproval:
     "The account's owner decides in the console, or an approver here: kubectl deputize approve <name>, or deny.",
   ApproverNotLinked:
-    "The approver is not linked to the account: kubectl deputize link shows what its owner has to confirm.",
+    "The approver is not linked to a member who may approve: kubectl deputize link shows what an owner has to confirm.",
   FourEyesRequired:
     "Two people are required: create the delegation again with spec.requestedBy, and let somebody else approve it.",
   ApprovalPolicyMissing:

@@ -31,11 +31,11 @@ export const link: Command = {
       return;
     }
     const text =
-      "If the operator has a CLUSTER_ID setting, pass it with --cluster-id. The account's owner must then send this call, signed in to the service:";
+      "If the operator has a CLUSTER_ID setting, pass it with --cluster-id. An owner of the account must then send this call, signed in to the service. For another member of an organization, the owner adds that member's member_account_id:";
     terminal.out(`${wrapped(text, terminal.width)}\n\n`);
     terminal.out(`  POST /v1/service/cluster-approvers\n  ${visible(JSON.stringify(body))}\n\n`);
     terminal.out(
-      `${wrapped("After that your decisions count for the account's platforms in this cluster, as far as RBAC lets you write them.", terminal.width)}\n`,
+      `${wrapped("After that your decisions count as this member's for the account's platforms in this cluster, as far as RBAC lets you write them and the member's role permits approvals.", terminal.width)}\n`,
     );
 
     async function idOf(): Promise<string> {

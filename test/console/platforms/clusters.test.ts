@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startApi, type TestApi } from "../../support/api.ts";
+import { addMember } from "../../support/members.ts";
 import { formIn } from "../support/console.ts";
 import { platformViewer } from "./platform_viewer.ts";
 
@@ -87,4 +88,25 @@ test("a user of a cluster is linked and unlinked", async () => {
   const unlinked = await linked.send("unlink", { approver_id: ann });
   expect(unlinked.words).toContain("Unlinked.");
   expect(await users()).toEqual(["jane@example.com"]);
+});
+
+test("an owner links a user to another member, and the page shows whose decisions count", async () => {
+  const { seen } = await scene();
+  const { accountId, email } = seen.person;
+  const member = await addMember(api, accountId, "auditor");
+  const list = await seen.open("/console/clusters");
+  expect(formIn(list, "link").pairs).toContainEqual(["member_account_id", accountId]);
+  const linked = await list.send("link", {
+    cluster: "c1",
+    username: "ann",
+    member_account_id: member.accountId,
+  });
+  const row = linked.element("row of ann", /(<th[^>]*>ann<.*?<\/tr>)/s);
+  expect(row).toContain(member.email);
+  expect(row).toContain("may not approve now");
+  expect(row).toContain(email);
+  const row2 = linked.element("row of jane", /(<th[^>]*>jane@example.com<.*?<\/tr>)/s);
+  expect(row2).not.toContain("may not approve now");
+  const namespace = await seen.open("/console/clusters/c1/default");
+  expect(namespace.words).toContain(`Accepted by ${email}`);
 });

@@ -36,6 +36,7 @@ export function idsOf(scene: Scene): Record<string, string> {
     target: SCOPE,
     approver_id: scene.approverId,
     account_id: scene.memberId,
+    member_account_id: scene.memberId,
     invitation_id: scene.invitationId,
     domain: scene.domain,
     event_id: scene.receiptId,

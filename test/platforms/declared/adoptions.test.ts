@@ -39,7 +39,11 @@ describe("the adoption of a platform", () => {
       expect(errorCode(await put(id, wish()))).toBe("adoption_not_confirmed");
     }
     const confirmed = await confirm();
-    expect(confirmed.body).toEqual({ ...here, confirmed_at: expect.any(String) });
+    expect(confirmed.body).toEqual({
+      ...here,
+      confirmed_at: expect.any(String),
+      confirmed_by: person.email,
+    });
     const waiting = async () => (await person.client.get(adoption(platform.platformId))).body;
     expect(await waiting()).toEqual({ adoption: confirmed.body });
     const taken = await put(id, wish());
@@ -254,7 +258,7 @@ describe("the adoption of an agent", () => {
     const { agentId, confirm, putAgent } = await withAgent();
     const id = newUid();
     expect(errorCode(await putAgent(id))).toBe("adoption_not_confirmed");
-    expect((await confirm()).body).toEqual({ ...place, confirmed_at: expect.any(String) });
+    expect((await confirm()).body).toMatchObject({ ...place, confirmed_at: expect.any(String) });
     expect(errorCode(await putAgent(id, { agent_type: "robot" }))).toBe("external_conflict");
     for (let time = 0; time < 2; time += 1) {
       expect((await putAgent(id, { name: "Renamed" })).body).toMatchObject({

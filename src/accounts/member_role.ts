@@ -1,0 +1,51 @@
+import type { Transaction } from "../db/database.ts";
+import { ApiError } from "../errors.ts";
+import type { MemberRole } from "../route.ts";
+
+/** A person's role in an account, and whether the account requires a second person for approvals. */
+type Held = { role: MemberRole | null; fourEyes: boolean };
+
+/**
+ * Returns the role that a person has in an account. The role is `null` for everyone but its members. A
+ * personal account has one member, its own person. Neither value can change before the transaction ends.
+ */
+export async function lockRole(tx: Transaction, accountId: string, personId: string): Promise<Held> {
+  const account = await tx("accounts")
+    .where({ account_id: accountId })
+    .forShare()
+    .first("own_role", "four_eyes");
+  return {
+    role: account === undefined ? null : await roleIn(tx, accountId, personId, account.own_role),
+    fourEyes: account?.four_eyes ?? false,
+  };
+}
+
+/**
+ * Locks an account's members, and throws `forbidden` if a person is no longer an owner. Until the transaction
+ * ends, nobody else changes members or what they set up.
+ */
+export async function requireOwner(tx: Transaction, accountId: string, personId: string): Promise<void> {
+  const account = await tx("accounts").where({ account_id: accountId }).forNoKeyUpdate().first("own_role");
+  const role = account && (await roleIn(tx, accountId, personId, account.own_role));
+  if (role !== "owner") throw new ApiError("forbidden");
+}
+
+/** Reads a role and locks it. The caller must hold a lock of the account. */
+async function roleIn(
+  tx: Transaction,
+  accountId: string,
+  personId: string,
+  ownRole: MemberRole | null,
+): Promise<MemberRole | null> {
+  if (personId === accountId) return ownRole;
+  const member = await tx("organization_members")
+    .where({ organization_id: accountId, account_id: personId })
+    .forShare()
+    .first("role");
+  return member?.role ?? null;
+}
+
+/** Returns whether a role may approve and deny requests. */
+export function mayApprove(role: MemberRole | null): boolean {
+  return role === "owner" || role === "approver";
+}
