@@ -97,15 +97,12 @@ describe.each(both(3 * HOUR, 40 * DAY))(
   },
 );
 
-describe.each(both(0.2, 0.5, 2, 3))(
-  "API and worker with a database whose clock is wrong by %d s",
-  (seconds) => {
-    test("become ready, and show the difference", async () => {
-      for (const role of await start(seconds)) {
-        await role.ready();
-        expect(await offset(role)).toBeCloseTo(-seconds, 0);
-      }
-      expect(await stored()).toEqual(expect.arrayContaining(["inbox", "rate_limits"]));
-    });
-  },
-);
+describe.each(both(2, 3))("API and worker with a database whose clock is wrong by %d s", (seconds) => {
+  test("become ready, and show the difference", async () => {
+    for (const role of await start(seconds)) {
+      await role.ready();
+      expect(await offset(role)).toBeCloseTo(-seconds, 0);
+    }
+    expect(await stored()).toEqual(expect.arrayContaining(["inbox", "rate_limits"]));
+  });
+});

@@ -22,7 +22,12 @@ type State = {
   status?: { agentID?: string; conditions?: { type: string; status: string }[] };
 };
 
-export function startDeclaring({ operatorFolders, sql }: Pick<World, "operatorFolders" | "sql">): Declaring {
+type Folders = Omit<World["operatorFolders"], "secrets">;
+
+export function startDeclaring({
+  operatorFolders,
+  sql,
+}: Pick<World, "sql"> & { operatorFolders: Folders }): Declaring {
   const names: string[] = [];
   const stopping = new AbortController();
   const { signal } = stopping;
