@@ -3,6 +3,7 @@ import {
   beyondCeiling,
   CUSTOM_FORM,
   coversScopes,
+  isCustomWildcard,
   unregistrableScopes,
 } from "../protocol/documents/scopes.ts";
 
@@ -16,6 +17,20 @@ export function checkScopes(scopes: readonly string[]): string[] {
     );
   }
   return [...new Set(scopes)];
+}
+
+/**
+ * Like {@link checkScopes}, for the ceiling of a new platform. Also refuses custom scopes that end with `*`,
+ * which no call can ever require. Platforms that were registered with such a scope keep it.
+ */
+export function checkNewScopes(scopes: readonly string[]): string[] {
+  const checked = checkScopes(scopes);
+  const useless = checked.filter(isCustomWildcard);
+  if (useless.length === 0) return checked;
+  throw new ApiError(
+    "invalid_scopes",
+    `The * of a custom scope grants nothing; list each custom scope: ${named(useless)}`,
+  );
 }
 
 /** Throws `ceiling_exceeded` with the scopes that `ceiling` does not grant. Wildcards are expanded. */

@@ -4,7 +4,7 @@ import type { AcceptedPrincipalRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { checkScopes, named } from "../input/ceiling.ts";
 import { MAX_ACCEPTED_PRINCIPALS } from "../input/platform_fields.ts";
-import { expandScopes } from "../protocol/documents/scopes.ts";
+import { expandScopes, isCustomWildcard } from "../protocol/documents/scopes.ts";
 import { findPlatform, lockConnection, type PlatformPlace } from "./platform_record.ts";
 
 /** An accepted root identity of another account, with its scopes. `acceptedUntil: null` means no expiry. */
@@ -150,7 +150,7 @@ function rowsOf(
  */
 export function checkAcceptedScopes(scopes: readonly string[]): string[] {
   const checked = checkScopes(scopes);
-  const wide = checked.filter((scope) => scope.startsWith("custom:") && scope.includes("*"));
+  const wide = checked.filter(isCustomWildcard);
   if (wide.length === 0) return checked;
   throw new ApiError(
     "invalid_scopes",

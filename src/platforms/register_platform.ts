@@ -9,7 +9,7 @@ import {
   webhookSecretContext,
 } from "../events/secrets.ts";
 import { newId } from "../ids.ts";
-import { checkScopes } from "../input/ceiling.ts";
+import { checkNewScopes } from "../input/ceiling.ts";
 import type { ObjectPlace } from "../input/cluster_fields.ts";
 import { checkNewName } from "../input/scripts.ts";
 import type { SecretBox } from "../secret_box.ts";
@@ -70,7 +70,7 @@ export async function registerPlatform(
 ): Promise<Registered> {
   checkSurface(platform.surfaceType);
   checkNewName(platform.name);
-  const allowedScopes = checkScopes(platform.allowedScopes);
+  const allowedScopes = checkNewScopes(platform.allowedScopes);
   if (platform.callbackUrl !== null) checkCallbackUrl(platform.callbackUrl, deps.callbacks);
   const draft = draftOf(owner, { ...platform, allowedScopes });
   const record = await deps.db.transaction(async (tx) => {

@@ -161,6 +161,19 @@ describe("changing a platform", () => {
     expect(await syncVault(api)).toBe(0);
   });
 
+  test("keeps a custom wildcard that an earlier version registered, and never adds one", async () => {
+    const person = await api.person();
+    const { platformId } = await registerPlatform(person);
+    const change = (...scopes: string[]) =>
+      person.client.call("PATCH", `/v1/service/platforms/${platformId}`, {
+        body: { default_allowed_scopes: scopes },
+      });
+    expect(errorCode(await change("data:read", "custom:orders:*"))).toBe("ceiling_widened");
+    const kept = ["data:read", "data:share", "custom:orders:*"];
+    await api.db("platforms").where({ platform_id: platformId }).update({ default_allowed_scopes: kept });
+    expect((await change("data:read", "custom:orders:*")).status).toBe(200);
+  });
+
   test("refuses unknown scopes", async () => {
     const person = await api.person();
     const { platformId } = await registerPlatform(person);

@@ -129,6 +129,19 @@ describe("registering a personal platform", () => {
     expect(message).not.toContain("data:read");
   });
 
+  test("refuses custom scopes that end with a wildcard, which no call can require", async () => {
+    const { client } = await api.person();
+    const scopes = ["data:*", "custom:orders:refund", "custom:orders:*", "custom:a:b:*"];
+    const refused = await client.post(path, { ...wish, default_allowed_scopes: scopes });
+    expect([refused.status, (refused.body.error as { message: string }).message]).toEqual([
+      400,
+      'The * of a custom scope grants nothing; list each custom scope: "custom:orders:*", "custom:a:b:*"',
+    ]);
+    expect(errorCode(refused)).toBe("invalid_scopes");
+    const left = { ...wish, default_allowed_scopes: scopes.slice(0, 2) };
+    expect((await client.post(path, left)).status).toBe(201);
+  });
+
   test("accepts a scope of 256 characters and refuses one of 257", async () => {
     const { client } = await api.person();
     const scope = `custom:a:${"b".repeat(247)}`;

@@ -39,7 +39,8 @@ export const reasons = {
   },
   InvalidScopes: {
     progress: "stuck",
-    meaning: "A scope is neither in the vocabulary nor of the form custom:<area>:<action>.",
+    meaning:
+      "A scope is neither in the vocabulary nor of the form custom:<area>:<action>, or a custom scope of a new Platform ends with *.",
   },
   InvalidSpec: {
     progress: "stuck",

@@ -86,8 +86,13 @@ export const CUSTOM_FORM = "custom:<area>:<action>";
  * ordinary name: `custom:orders:*` does not grant `custom:orders:refund` (wire format §6).
  */
 export function isRegistrableScope(scope: string): boolean {
-  if (!scope.startsWith("custom:")) return isValidScope(scope);
+  if (!scope.startsWith(CUSTOM_PREFIX)) return isValidScope(scope);
   return CUSTOM.test(scope) && scope.length <= MAX_SCOPE_LENGTH_BYTES;
+}
+
+/** Returns whether `scope` is a custom scope that ends with `*`. It grants only itself. */
+export function isCustomWildcard(scope: string): boolean {
+  return scope.startsWith(CUSTOM_PREFIX) && scope.endsWith(":*");
 }
 
 /** Returns whether a caller may require `scope`: a registrable scope that is not a wildcard. */
