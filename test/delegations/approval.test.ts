@@ -27,6 +27,7 @@ describe("approving a request", () => {
       expires_at: null,
       issued_at: new Date(signingSeconds(api.clock.now()) * 1000).toISOString(),
       status: "approved",
+      warnings: [],
     });
   });
 

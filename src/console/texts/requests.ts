@@ -151,6 +151,11 @@ export const REQUEST = {
   missing: "Is missing",
   preview: "What the certificate will say",
   previewButton: "Preview",
+  sdks: {
+    go: "Programs with the published Go SDK will refuse this certificate, because a limit contains <, > or &.",
+    python:
+      "Programs with the published Python SDK will refuse this certificate, because a limit has a number below 0.0001.",
+  },
   notYet: "Nothing can be signed like this yet:",
   may: (platform: string) => `of the platform ${platform} may do this for you:`,
   until: "Until",

@@ -12,12 +12,19 @@ import type { RequestRecord } from "../delegation_records.ts";
 import { certificateFields, type Grant } from "./certificate_fields.ts";
 import { type Decider, decideRequest } from "./decide_request.ts";
 import { type ApprovalTerms, judgeApproval } from "./judge_approval.ts";
+import { findSdkWarnings, type SdkWarning } from "./sdk_warnings.ts";
 
 /** The terms that an approver grants. `channel` states where the person approved. */
 type Approval = ApprovalTerms & { channel: "session" | "kubernetes"; decider: Decider };
 
 /** The certificate that an approval created. `expiresAt` is `null` if the certificate does not expire. */
-type Approved = { certId: string; approvedScope: string[]; issuedAt: Date; expiresAt: Date | null };
+type Approved = {
+  certId: string;
+  approvedScope: string[];
+  issuedAt: Date;
+  expiresAt: Date | null;
+  warnings: SdkWarning[];
+};
 
 type ApproveDeps = SignDeps & { db: Database; secretBox: SecretBox; clock: Clock };
 
@@ -55,6 +62,7 @@ export async function approveRequest(
     approvedScope: [...grant.scope],
     issuedAt: timeOf(grant.issuedAt),
     expiresAt: grant.end === null ? null : timeOf(grant.end),
+    warnings: findSdkWarnings(certificate.constraints),
   };
 }
 

@@ -11,6 +11,7 @@ import { certificateAnswer, requestAnswer, showTime } from "../delegation_answer
 import { readExpiry } from "../requested_end.ts";
 import { approveRequest, type SignDeps } from "./approve_request.ts";
 import { denyRequest, memberDecider } from "./decide_request.ts";
+import { sdkWarnings } from "./sdk_warnings.ts";
 
 type Deps = SignDeps & { db: Database; secretBox: SecretBox; clock: Clock };
 
@@ -22,13 +23,9 @@ const approveBody = z.object({
   ...expiryFields,
 });
 
-const approveAnswer = certificateAnswer.pick({
-  approved_scope: true,
-  cert_id: true,
-  expires_at: true,
-  issued_at: true,
-  status: true,
-});
+const approveAnswer = certificateAnswer
+  .pick({ approved_scope: true, cert_id: true, expires_at: true, issued_at: true, status: true })
+  .extend({ warnings: sdkWarnings });
 
 /** `POST …/requests/{request_id}/approve`: the signed-in person delegates exactly the approved scope. */
 export function approveRoute(deps: Deps): Route {
@@ -70,6 +67,7 @@ export function approveRoute(deps: Deps): Route {
           expires_at: showTime(approved.expiresAt),
           issued_at: approved.issuedAt.toISOString(),
           status: "approved",
+          warnings: approved.warnings,
         },
         activityDetails: { cert_id: approved.certId },
       };

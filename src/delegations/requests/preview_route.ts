@@ -15,6 +15,7 @@ import { showTime } from "../delegation_answers.ts";
 import { findRequest } from "../delegation_records.ts";
 import { readExpiry } from "../requested_end.ts";
 import { judgeApproval } from "./judge_approval.ts";
+import { findSdkWarnings, sdkWarnings } from "./sdk_warnings.ts";
 
 const MAX_CONSTRAINT_TEXT = 8_000;
 const CONSTRAINT_LIMITS = { bytes: 4 * MAX_CONSTRAINT_TEXT, depth: 32 };
@@ -41,6 +42,7 @@ const answer = z.object({
   certificate: z
     .record(z.string(), z.unknown())
     .describe("What would be signed (wire format §4) if it were approved now, without its id"),
+  warnings: sdkWarnings,
 });
 
 /** The answer of the preview: the content of the certificate that an approval would create. */
@@ -86,6 +88,7 @@ export function previewRoute(deps: { db: Database; clock: Clock }): Route {
           constraints: fields.constraints,
           expires_at: showTime(grant.end === null ? null : new Date(grant.end * 1000)),
           certificate,
+          warnings: findSdkWarnings(fields.constraints),
         },
       };
     },

@@ -101,7 +101,7 @@ function parametersOf({ parameters }: Operation): Part[] {
 
 function responsesOf({ operationId, responses }: Operation): Part[] {
   return Object.entries(responses).map(([status, value]) => ({
-    name: pascalCase(nameOfErrors(value["x-error-codes"]) ?? `${operationId}_${status}`),
+    name: pascalCase(nameOf(status, value) ?? `${operationId}_${status}`),
     value,
     put: (reference) => {
       (responses as Record<string, Json>)[status] = reference;
@@ -109,9 +109,11 @@ function responsesOf({ operationId, responses }: Operation): Part[] {
   }));
 }
 
-/** Returns a short name for a response with these error codes. Hundreds of references repeat it. */
-function nameOfErrors([first, ...others]: string[] = []): string | undefined {
-  return first === undefined || others.length === 0 ? first : `${first}_or_${others.length}_more`;
+/** Returns a short name for a response with error codes. Hundreds of references repeat it. */
+function nameOf(status: string, response: Response): string | undefined {
+  if (status === "default") return "any_error";
+  const [first, ...others] = response["x-error-codes"] ?? [];
+  return first === undefined || others.length === 0 ? first : `${first}_and_${others.length}`;
 }
 
 /** Replaces parts that occur at least twice by references, and returns the components that these refer to. */

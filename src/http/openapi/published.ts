@@ -41,7 +41,7 @@ function describeSuccess(operation: Operation, links: Record<string, Json>): voi
   const response = operation.responses[success ?? ""];
   if (response === undefined) return;
   operation.description = `Returns: ${response.description}.`;
-  response.description = "Success";
+  response.description = "OK";
   if (Object.keys(links).length > 0) response.links = links;
 }
 

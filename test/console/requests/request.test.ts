@@ -52,6 +52,16 @@ describe("the page about a pending request", () => {
     expect(words).not.toContain("sensitive");
   });
 
+  test("names the SDKs that would refuse the certificate", async () => {
+    const amount = { type: "max_amount", max_amount: 0.00001, currency: "A&B" };
+    const odd = await waiting({ requested_scope: ["data:read"], constraints: [amount, amount] });
+    for (const sdk of ["Go", "Python"]) {
+      expect(odd.page.words.split(`the published ${sdk} SDK will refuse`)).toHaveLength(2);
+    }
+    const plain = await waiting({ requested_scope: ["data:read"], constraints: [EURO(500)] });
+    expect(plain.page.words).not.toContain("SDK will refuse");
+  });
+
   test("marks only sensitive scopes as sensitive", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person, { default_allowed_scopes: ["data:read", "data:delete"] });

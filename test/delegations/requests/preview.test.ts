@@ -50,6 +50,26 @@ describe("the preview of an approval", () => {
   });
 
   test.each([
+    ["a currency with &", { type: "max_amount", max_amount: 1, currency: "A&B" }, ["go"]],
+    ["a resource with <", { type: "resource_path", resource_id: "a<b" }, ["go"]],
+    ["a path with >", { type: "resource_path", resource_id: "a", path_prefix: "/a>b" }, ["go"]],
+    ["an unknown type with & in a name", { type: "acme", params: { "a&b": [{ c: 1 }] } }, ["go"]],
+    ["a longitude near zero", { type: "geo_circle", lat: 50, lon: -0.00001, radius_m: 5 }, ["python"]],
+    ["a very small amount", { type: "max_amount", max_amount: 1e-7, currency: "BTC" }, ["python"]],
+    ["both", { type: "max_amount", max_amount: 0.00009, currency: "<>" }, ["go", "python"]],
+    ["neither", { type: "geo_circle", lat: 0, lon: 0.0001, radius_m: 9007199254740991 }, []],
+  ])("warns, as the approval does, about SDKs that cannot rebuild %s", async (_, constraint, sdks) => {
+    const speed = { type: "max_speed_mps", max_mps: 9 };
+    const { person, requestId } = await requested(api, { constraints: [speed] });
+    const preview = await person.client.get(pathOf(requestId, { constraints: JSON.stringify([constraint]) }));
+    const approved = await approve(person, requestId, ["data:read"], { constraints: [constraint] });
+    expect([preview.status, approved.status]).toEqual([200, 200]);
+    const warnings = sdks.map((sdk) => ({ sdk, constraint: 1, message: expect.any(String) }));
+    expect(preview.body.warnings).toEqual(warnings);
+    expect(approved.body.warnings).toEqual(warnings);
+  });
+
+  test.each([
     ["scope_not_requested", { approved_scope: "" }],
     ["scope_not_requested", { approved_scope: "data:read data:share" }],
     ["invalid_expiry", { expires_in: "7200" }],

@@ -101,7 +101,7 @@ function previewPart(visit: Visit, waiting: Waiting): Html {
   return html`<section class="preview" aria-labelledby="preview-title"><h3 id="preview-title">${words.preview}</h3>
     <div role="status" id="preview"><div id="preview-said">${
       "said" in preview
-        ? html`${lent(visit, waiting)}<details><summary>${words.raw}</summary>
+        ? html`${lent(visit, waiting)}${sdkNotes(visit, preview.said)}<details><summary>${words.raw}</summary>
           <pre tabindex="0" aria-label=${words.raw}>${JSON.stringify(preview.said.certificate, cutShort, 2)}</pre></details>`
         : html`<p class="refusal">${words.notYet} ${preview.fault}</p>`
     }</div></div>
@@ -109,6 +109,12 @@ function previewPart(visit: Visit, waiting: Waiting): Html {
       hx-trigger="click, change from:#form-approve delay:200ms" hx-target="#preview" hx-select="#preview-said" hx-swap="innerHTML"
       hx-status:400="swap:innerHTML" hx-status:4xx="swap:none" hx-status:5xx="swap:none" hx-sync="this:queue last">${words.previewButton}</button></p>
   </section>`;
+}
+
+/** Returns a note for each published SDK that would refuse the certificate. */
+function sdkNotes({ texts }: Visit, { warnings }: PreviewAnswer): Html[] {
+  const sdks = new Set(warnings.map(({ sdk }) => sdk));
+  return [...sdks].map((sdk) => html`<p class="hint">${texts.request.sdks[sdk]}</p>`);
 }
 
 function cutShort(_name: string, value: unknown): unknown {
