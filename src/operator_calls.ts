@@ -1,7 +1,7 @@
 import { type ZodType, z } from "zod";
 import { objectPlace } from "./input/cluster_fields.ts";
 import { declaredInput } from "./input/declared_fields.ts";
-import { constraintList, expiryFields, reasonBody } from "./input/delegation_fields.ts";
+import { constraintList, expiryFields, purposeText, reasonBody } from "./input/delegation_fields.ts";
 import {
   acceptedPrincipalList,
   agentId,
@@ -217,6 +217,7 @@ export const operatorCalls = {
       ...declaredInput,
       requested_scope: scopeList,
       constraints: constraintList.optional(),
+      purpose: purposeText.optional(),
       ...expiryFields,
     }),
     answer: answerOf(delegationState, "The delegation"),

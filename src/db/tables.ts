@@ -186,6 +186,8 @@ export type DelegationRequestRow = DeclaredColumns & {
   connection_id: string;
   agent_id: string;
   requested_scope: string[];
+  /** Why the agent needs it, in the words of whoever asks. */
+  purpose: string | null;
   constraints: unknown[];
   requested_expires_at: Date | null;
   requested_expires_in: number | null;

@@ -29,6 +29,7 @@ export const requestAnswer = z.object({
   agent: agentFacts,
   status: z.enum(["pending", "approved", "denied", "expired", "withdrawn"]),
   requested_scope: z.array(z.string()),
+  purpose: z.string().nullable().describe("Why the agent needs it, in the words of whoever asks"),
   constraints: z.array(constraint),
   requested_expires_at: isoTime.nullable().describe("Requested end of the certificate"),
   requested_expires_in: z
@@ -95,6 +96,7 @@ export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer
     agent: showAgentFacts(record),
     status: record.status,
     requested_scope: record.requested_scope,
+    purpose: record.purpose,
     constraints: record.constraints as z.infer<typeof constraintList>,
     requested_expires_at: showTime(record.requested_expires_at),
     requested_expires_in: record.requested_expires_in,

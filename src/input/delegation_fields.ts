@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { fitsBytes } from "../protocol/encoding/fields.ts";
-import { freeText, isoTimeInput } from "./schemas.ts";
+import { freeText, isoTimeInput, oneLine } from "./schemas.ts";
 import { jsonText } from "./validate.ts";
 
 const LONGEST_SECONDS = 2_147_483_647;
@@ -20,6 +20,9 @@ export const boundedConstraints = constraintList
     `must have at most ${MAX_CONSTRAINTS_BYTES} bytes as JSON`,
   )
   .describe(`At most ${MAX_CONSTRAINTS_BYTES} bytes of JSON`);
+
+/** The purpose of a request, as one line of plain text. Pages and mails quote it, and never link it. */
+export const purposeText = oneLine(300);
 
 /** Body with the reason for a denial or revocation. The body may be absent. */
 export const reasonBody = z.object({ reason: freeText(500).nullish() }).optional();

@@ -112,6 +112,7 @@ export type DelegationSpec = DeclaredSpec & {
   ttl?: string;
   expiresAt?: string;
   constraints?: Constraint[];
+  purpose?: string;
   revoked?: boolean;
   revokeReason?: string;
   suspend?: boolean;

@@ -37,6 +37,7 @@ export type Delegation = Declared<
     ttl?: string;
     expiresAt?: string;
     constraints?: Record<string, unknown>[];
+    purpose?: string;
     requestedBy?: string;
     revoked?: boolean;
   },

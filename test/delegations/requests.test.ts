@@ -27,6 +27,18 @@ async function ready() {
 }
 
 describe("requesting a delegation", () => {
+  test("keeps the purpose as one visible line of at most 300 characters", async () => {
+    const { ask, person } = await ready();
+    const { body } = await ask({ purpose: "  Refund customers who cancel  " });
+    const shown = await person.client.get(`/v1/service/delegations/requests/${String(body.request_id)}`);
+    expect(shown.body.purpose).toBe("Refund customers who cancel");
+    expect((await ask({ purpose: "x".repeat(300) })).status).toBe(201);
+    for (const purpose of ["", "x".repeat(301), "two\nlines", "hid\u200bden", "turned\u202e around", 7]) {
+      const refused = await ask({ purpose });
+      expect([refused.status, errorCode(refused)], String(purpose)).toEqual([400, "invalid_request"]);
+    }
+  });
+
   test("requests the whole ceiling for the only agent by default", async () => {
     const { ask, agentId, person, platform } = await ready();
     const { status, body } = await ask();
@@ -49,6 +61,7 @@ describe("requesting a delegation", () => {
       },
       status: "pending",
       requested_scope: ceiling,
+      purpose: null,
       constraints: [],
       requested_expires_at: null,
       requested_expires_in: null,

@@ -32,7 +32,7 @@ export function renderMail(
   { baseUrl, stopPath, stopCall }: MailPlace,
 ): Pick<Mail, "subject" | "text" | "html" | "headers"> {
   const root = rootOf(baseUrl);
-  const { subject, heading, paragraphs, items, button, after, reason } = content;
+  const { subject, heading, paragraphs, items, purpose, button, after, reason } = content;
   const settings = `${root}/console/account`;
   return {
     subject,
@@ -44,6 +44,7 @@ export function renderMail(
       heading,
       ...paragraphs,
       ...(items.length > 0 ? [items.map((item) => `- ${item}`).join("\n")] : []),
+      ...(purpose === undefined ? [] : [purpose]),
       `${button.label}: ${root}${button.path}`,
       ...(after === "" ? [] : [after]),
       `-- \n${reason}\n${WHAT}`,
@@ -62,6 +63,7 @@ export function renderMail(
           <h1>${heading}</h1>
           ${paragraphs.map((paragraph) => html`<p>${paragraph}</p>`)}
           ${items.length > 0 && html`<ul>${items.map((item) => html`<li>${item}</li>`)}</ul>`}
+          ${purpose !== undefined && html`<p>${purpose}</p>`}
           <p><a class="button" href=${`${root}${button.path}`}>${button.label}</a></p>
           ${after !== "" && html`<p class="quiet">${after}</p>`}
           <footer class="quiet">

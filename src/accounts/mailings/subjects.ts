@@ -14,6 +14,8 @@ export type Subject = {
   publisher_domain: string | null;
   status: "pending" | "approved" | "denied";
   requested_scope: string[];
+  /** Why the agent needs it, in the words of whoever asks. */
+  purpose: string | null;
   requested_expires_at: Date | null;
   requested_expires_in: number | null;
   /** When the request lapses. */
@@ -54,7 +56,7 @@ export async function readSubjects(
     `select r.request_id, r.account_id, h.organization_name, b.name as agent_name, p.name as platform_name,
             o.organization_name as publisher_name, case when o.account_id is not null then p.published_domain end
               as publisher_domain,
-            r.status, r.requested_scope, r.requested_expires_at, r.requested_expires_in, r.expires_at,
+            r.status, r.requested_scope, r.purpose, r.requested_expires_at, r.requested_expires_in, r.expires_at,
             coalesce(d.email, r.decided_user) as decided_by, t.approved_scope, t.cert_id, t.expires_at as ends_at
      from unnest(:requestIds::text[]) with ordinality as wanted (id, place)
      join delegation_requests r on r.request_id = wanted.id

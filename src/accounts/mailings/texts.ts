@@ -8,6 +8,8 @@ export type MailContent = {
   subject: string;
   heading: string;
   paragraphs: string[];
+  /** Why the agent needs it, in the words of whoever asks. */
+  purpose?: string;
   /** The list in the mail: permissions of one request, or several requests. */
   items: string[];
   button: { label: string; path: string };
@@ -106,6 +108,7 @@ function waiting(subject: Subject, now: Date): MailContent {
     subject: `${agent} asks to act for ${nameOf(subject)} (${permissions(scopes.length)}, ${until})`,
     heading: `${agent} asks to act for ${nameOf(subject)}`,
     paragraphs: [asker],
+    ...(subject.purpose !== null && { purpose: `Why, in their words: ${quoted(subject.purpose)}` }),
     items: wordsOf(scopes),
     button: { label: "Look at the request", path: requestPath(subject) },
     after: `It would end ${end === null ? "only when you end it" : `on ${dayOf(end)}`}. Nothing happens unless you approve. The request lapses on ${dayOf(subject.expires_at)}.`,

@@ -37,6 +37,9 @@ export const ASK = {
   title: (agent: string) => `Ask for a delegation to ${agent}`,
   lead: "Your request waits under Requests until somebody approves all of it or less. Nothing is lent before.",
   scopesHint: "Tick what it needs. This is the most that its platform allows.",
+  purpose: "What for",
+  purposeHint:
+    "The person who decides reads it. One line, such as: Refund customers who cancel within 14 days.",
   nothing: "Tick at least one thing that it may do",
   end: "When it ends",
   endHint: "Leave it empty to let it last until somebody revokes it.",
@@ -60,6 +63,7 @@ export const REQUEST = {
     withdrawn: "The object that made the request is gone, or the request was withdrawn.",
   },
   who: "Who asks",
+  purpose: "Why, in their words",
   agent: "Agent",
   platform: "Platform",
   publisher: "Published by",

@@ -78,5 +78,13 @@ where not exists (select from accounts where account_id = c.confirmed_by and acc
 `,
 };
 
+/** The purpose of a request, in the words of whoever asks. */
+export const purposes = {
+  name: "0035_purposes",
+  sql: `
+alter table delegation_requests add column purpose text check (length(purpose) <= 300);
+`,
+};
+
 /** The migrations of this file, in order. A new one goes to the end. */
-export const latest = [mailings, setups];
+export const latest = [mailings, setups, purposes];

@@ -28,6 +28,7 @@ export type DelegationDeclaration = {
   scope: readonly string[];
   expiry: RequestedExpiry;
   constraints: readonly unknown[];
+  purpose: string | null;
 };
 
 type Deps = { db: Database; secretBox: SecretBox; clock: Clock };
@@ -51,7 +52,7 @@ export async function putDelegation(
 }
 
 async function fileRequest(deps: FileDeps, declaration: DelegationDeclaration): Promise<void> {
-  const { scope, expiry, constraints, externalId } = declaration;
+  const { scope, expiry, constraints, purpose, externalId } = declaration;
   const { clusterId, object, declared } = declaration;
   const platform = await requireDeclaredPlatform(deps.db, declaration.platformExternalId);
   requireSamePlace(platform, object);
@@ -64,7 +65,7 @@ async function fileRequest(deps: FileDeps, declaration: DelegationDeclaration): 
   const { connection_id: connectionId } = platform;
   const agentId = agent.agent_id;
   const filed = { externalId, objectName: object.name, declared };
-  const newRequest = { connectionId, agentId, scope, expiry, constraints, ...filed, check };
+  const newRequest = { connectionId, agentId, scope, expiry, constraints, purpose, ...filed, check };
   await deps.actionLimits.within("request_delegation", [connectionId, object.name], () =>
     requestDelegation(deps, owner, newRequest),
   );

@@ -51,6 +51,7 @@ function putDelegationRoute(deps: Deps): Route {
         scope: body.requested_scope,
         expiry: readExpiry(body),
         constraints: body.constraints ?? [],
+        purpose: body.purpose ?? null,
       });
       return { body: showState(filed, deps.clock.now()) };
     },

@@ -26,6 +26,8 @@ export type NewRequest = {
   scope?: readonly string[] | undefined;
   expiry: RequestedExpiry;
   constraints: readonly unknown[];
+  /** Why the agent needs it. */
+  purpose: string | null;
   /** The person with a session who makes the request. */
   requestedBy?: string;
   /** Whether that person's account is a personal one. */
@@ -113,7 +115,7 @@ async function insertRequest(
   tx: Transaction,
   agent: AgentRow,
   scope: string[],
-  { expiry, constraints, requestedBy, declared, externalId, objectName }: NewRequest,
+  { expiry, constraints, purpose, requestedBy, declared, externalId, objectName }: NewRequest,
   now: Date,
 ): Promise<DelegationRequestRow> {
   const requestId = newRequestId();
@@ -124,6 +126,7 @@ async function insertRequest(
       connection_id: agent.connection_id,
       agent_id: agent.agent_id,
       requested_scope: scope,
+      purpose,
       constraints: JSON.stringify(constraints) as unknown as unknown[],
       requested_expires_at: expiry.at === null ? null : new Date(expiry.at * 1000),
       requested_expires_in: expiry.inSeconds,

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import { isRequestId } from "../../ids.ts";
-import { boundedConstraints, expiryFields } from "../../input/delegation_fields.ts";
+import { boundedConstraints, expiryFields, purposeText } from "../../input/delegation_fields.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
 import { scopeList } from "../../input/platform_fields.ts";
 import { idText } from "../../input/schemas.ts";
@@ -26,6 +26,7 @@ const body = z.object({
   agent_id: idText.optional().describe("May be omitted if the connection has exactly one agent"),
   requested_scope: scopeList.optional().describe("The platform's whole ceiling if omitted"),
   constraints: boundedConstraints.optional(),
+  purpose: purposeText.nullish().describe("Why the agent needs it, for the person who decides"),
   ...expiryFields,
 });
 
@@ -67,6 +68,7 @@ export function selfRequestRoute({ db, clock, requestRate }: Deps & { requestRat
           scope: body.requested_scope,
           expiry: readExpiry(body),
           constraints: body.constraints ?? [],
+          purpose: body.purpose ?? null,
           requestedBy: person.personId,
           isAlone: !caller.organization,
           externalId: null,

@@ -76,6 +76,7 @@ const shown: Json = {
   proof_ref: "cHJvb2YgcmVmZXJlbmNl",
   public_key: KEY,
   public_key_json: KEY,
+  purpose: "Refund customers who cancel",
   receipt: { receipt_id: ID, decision: "allow" },
   reason: "No longer needed",
   receipt_hash: HASH,

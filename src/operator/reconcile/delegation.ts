@@ -103,6 +103,7 @@ export function desiredDelegation(
     ...(spec.expiresAt === undefined ? {} : { expires_at: new Date(spec.expiresAt).toISOString() }),
     ...(spec.ttl === undefined ? {} : { expires_in: durationSeconds(spec.ttl) }),
     ...(spec.constraints === undefined ? {} : { constraints: spec.constraints }),
+    ...(spec.purpose === undefined ? {} : { purpose: spec.purpose }),
   };
 }
 

@@ -25,6 +25,7 @@ export function requestLines({ metadata, spec }: Delegation, now: Date): Line[] 
     ["Requested", spec.scopes.join(", ")],
     ["Lifetime", life],
     ...(spec.constraints ?? []).map((constraint): Line => ["Only if", constraintText(constraint)]),
+    ...(spec.purpose === undefined ? [] : [["Purpose", spec.purpose] satisfies Line]),
     ["Requested by", spec.requestedBy ?? "unknown"],
   ];
 }

@@ -18,6 +18,7 @@ function subject(fields: Partial<Subject> = {}): Subject {
     publisher_domain: null,
     status: "pending",
     requested_scope: ["data:read", "payments:send"],
+    purpose: null,
     requested_expires_at: null,
     requested_expires_in: 30 * 86_400,
     expires_at: new Date("2026-12-05T00:00:00Z"),
@@ -38,6 +39,14 @@ test("a mail about one request says who asks, for what and until when", () => {
   expect(text).toContain("Nobody has verified who runs this platform.");
   expect(text).toContain("The request lapses on 5 Dec 2026.");
   expect(text).toContain("Look at the request: https://deputize.example.com/console/requests/req_1");
+});
+
+test("a mail quotes the purpose in the words of whoever asks", () => {
+  const { text } = renderMail(
+    mailContent("request_waits", [subject({ purpose: "Refund customers who cancel" })], NOW),
+    PLACE,
+  );
+  expect(text).toContain("Why, in their words: “Refund customers who cancel”");
 });
 
 test("a mail about a published platform names its organization and verified domain", () => {
@@ -62,7 +71,7 @@ test.each(mailKinds)("a mail of the kind %s contains no link that strangers chos
         requested_scope: [`custom:${name}`],
         status: "approved",
       },
-      ...{ approved_scope: [`custom:${name}`], cert_id: "cert_1" },
+      ...{ approved_scope: [`custom:${name}`], cert_id: "cert_1", purpose: name },
     });
     for (const subjects of [[hostile], [hostile, hostile]] as const) {
       const mail = renderMail(mailContent(kind, subjects, NOW), PLACE);

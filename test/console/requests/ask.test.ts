@@ -19,12 +19,14 @@ test("a person can request fewer scopes for an agent than the platform's ceiling
   expect(formIn(page, "ask").fields).not.toHaveProperty("requested_scope");
   const asked = await page.send("ask", {
     requested_scope: ["data:read", "custom:orders:refund"],
+    purpose: "Refund customers who cancel",
     end_number: "3",
     end_unit: "3600",
   });
   expect(asked.path).toMatch(/^\/console\/requests\/req-[0-9a-f-]+\?notice=asked$/);
   expect(asked.words).toContain("Clerk asks for authority");
   expect(asked.words).toContain("3 hours after the approval");
+  expect(asked.words).toContain("Refund customers who cancel");
   const requestId = /req-[0-9a-f-]+/.exec(asked.path)?.[0];
   const { body } = await client.get(`/v1/service/delegations/requests/${requestId}`);
   expect(body).toMatchObject({

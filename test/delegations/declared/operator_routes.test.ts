@@ -64,7 +64,7 @@ describe("declaring a delegation", () => {
   test("files a request that the owner can see and approve in part", async () => {
     const { person, declare, agentId } = await ready();
     const id = newUid();
-    const filed = await declare({ expires_in: 3600, requested_by: "ada@cluster" }, id);
+    const filed = await declare({ expires_in: 3600, requested_by: "ada@cluster", purpose: "Refunds" }, id);
     const requestId = String(filed.body.request_id);
     expect([filed.status, filed.body]).toEqual([
       200,
@@ -85,6 +85,7 @@ describe("declaring a delegation", () => {
       status: "pending",
       agent_id: agentId,
       agent: { custody_mode: "custodial" },
+      purpose: "Refunds",
       requested_by: null,
       requested_expires_in: 3600,
       declared_by: {

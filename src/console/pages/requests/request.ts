@@ -85,6 +85,7 @@ function asker(visit: Visit, request: RequestAnswer): Html {
   const words = texts.request;
   const { agent, platform, publisher, declared_by } = request;
   return html`<section class="card"><h2>${words.who}</h2>${facts([
+    request.purpose !== null && [words.purpose, html`<q>${request.purpose}</q>`],
     [
       words.agent,
       html`<a href=${at(`/agents/${request.agent_id}`)}>${agent.name}</a> <span class="quiet mono">${request.agent_id}</span>`,

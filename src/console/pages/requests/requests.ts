@@ -1,7 +1,7 @@
 import type { RequestAnswer } from "../../../delegations/delegation_answers.ts";
 import { type Html, html } from "../../../html/html.ts";
 import { page, type Visit } from "../../core/page.ts";
-import { boxField, choicesOf, selectField } from "../../elements/fields.ts";
+import { boxField, choicesOf, selectField, textField } from "../../elements/fields.ts";
 import { form, readerOf } from "../../elements/form.ts";
 import { filterForm, filtersOf, pager, table } from "../../elements/listing.ts";
 import { scopeChoices, scopeList } from "../../elements/scopes.ts";
@@ -86,6 +86,14 @@ export const askPage = page<Awaited<ReturnType<typeof load>>>({
           isTicked: false,
           choices: scopeChoices(texts, words, platform.default_allowed_scopes),
         })}
+        ${textField(visit, {
+          form: FORM,
+          name: "purpose",
+          label: texts.ask.purpose,
+          hint: texts.ask.purposeHint,
+          required: false,
+          attributes: { maxlength: 300 },
+        })}
         ${endFields(visit, { form: FORM, label: texts.ask.end, hint: texts.ask.endHint })}`,
         submit: texts.ask.submit,
       })}`;
@@ -101,7 +109,8 @@ export const askPage = page<Awaited<ReturnType<typeof load>>>({
         const end = readEnd(visit, reader);
         reader.check();
         const requested_scope = fields.all(SCOPES).filter((scope) => scope !== "");
-        const body = { connection_id, agent_id, requested_scope, ...end };
+        const purpose = fields.get("purpose").trim();
+        const body = { connection_id, agent_id, requested_scope, ...(purpose !== "" && { purpose }), ...end };
         const { request_id } = await call("request_delegation", { body, once: true });
         return { to: at(`/requests/${request_id}`), notice: "asked" };
       },

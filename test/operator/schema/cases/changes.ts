@@ -58,4 +58,5 @@ export const changedDelegations: SchemaCase[] = [
     delegation({ requestedBy: "joe" }),
     delegation({ requestedBy: "jane" }),
   ),
+  refuses("a change of the purpose", delegation({ purpose: "one" }), delegation({ purpose: "two" })),
 ];

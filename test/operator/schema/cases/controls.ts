@@ -19,6 +19,7 @@ const hidingNames: [string, (text: string) => Manifest][] = [
   ["a resource", (resource_id) => constrained({ ...path, resource_id })],
   ["a path", (text) => constrained({ ...path, path_prefix: `/${text}` })],
   ["a requester's name", (requestedBy) => delegation({ requestedBy })],
+  ["a purpose", (purpose) => delegation({ purpose })],
   ["an approver's name", (username) => withStatus(approval({ approver: { username } }))],
 ];
 export const controls: SchemaCase[] = [

@@ -24,6 +24,8 @@ export const delegations: SchemaCase[] = [
   refuses("65 scopes", delegation({ scopes: scopes(65) })),
   refuses("a delegation without an agent", delegation({ agentRef: undefined })),
   refuses("approved scopes in the spec", delegation({ approvedScopes: ["data:read"] })),
+  accepts("a purpose", delegation({ purpose: "Refund customers who cancel within 14 days." })),
+  refuses("a purpose of 301 characters", delegation({ purpose: "x".repeat(301) })),
   accepts("a requester", delegation({ requestedBy: "jane@example.test" })),
   accepts("a revocation with a reason", delegation({ revoked: true, revokeReason: "Left the team" })),
   refuses(
