@@ -68,6 +68,14 @@ describe.skipIf(program.missing !== undefined)("values of a cluster", () => {
     expect([...found].sort()).toEqual([...ROLES].sort());
   });
 
+  test("may contain any nameOverride that is a label, beside a full name", async () => {
+    const objects = await rendered(
+      mergeValues(PRODUCTION, { nameOverride: "Lend_1.x", fullnameOverride: "lend" }),
+    );
+    const labels = objects.map(({ metadata }) => metadata.labels?.["app.kubernetes.io/name"]);
+    expect(new Set(labels)).toEqual(new Set(["Lend_1.x"]));
+  });
+
   test("add objects of one's own, with the names of the release", async () => {
     const name = '{{ include "deputize.fullname" . }}-more';
     const object = { apiVersion: "v1", kind: "ConfigMap", metadata: { name, labels: { a: "b" } } };

@@ -16,6 +16,8 @@ const clusters = (id: string): Values => ({
 const volume = (name: string) => ({ name, emptyDir: {} });
 const kafka = (more: Values): Values => mergeValues(VALUES.kafka ?? {}, { kafka: more });
 
+const EXTRA = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "more" } };
+
 /** Values that cannot work, and the beginning of the error message for each. */
 const REFUSED: [string, Values, string][] = [
   [
@@ -51,6 +53,36 @@ const REFUSED: [string, Values, string][] = [
     production({ operator: { watchNamespaces: ["shop", NAMESPACE] } }),
     `operator.watchNamespaces has ${NAMESPACE}, where the release is`,
   ],
+  ...[
+    ["a Secret whose kind is a template", { kind: '{{ "Secret" }}' }, "extraObjects[0] is a Secret"],
+    ["a Secret in small letters", { kind: " secret" }, "extraObjects[0] is a Secret"],
+    ["a list of Secrets", { kind: "List", items: [EXTRA] }, "extraObjects[0] has several objects."],
+    ["a list of another kind", { kind: "SecretList", items: [] }, "extraObjects[0] has several objects."],
+    [
+      "a second document",
+      { kind: 'A{{ printf "\\n---\\nkind%s Secret" ":" }}' },
+      "extraObjects[0] has several objects.",
+    ],
+    [
+      "broken YAML",
+      { kind: 'Con{{ list "" " b" | join ":" }}' },
+      "extraObjects[0] is not valid YAML after its templates ran",
+    ],
+    [
+      "an object without a name",
+      { metadata: { name: '{{ "" }}' } },
+      "extraObjects[0] is not an object: it needs apiVersion",
+    ],
+    [
+      "labels that are a text",
+      { metadata: { name: "a", labels: "x" } },
+      "extraObjects[0] has metadata.labels",
+    ],
+  ].map(([title, changes, sentence]): [string, Values, string] => [
+    `${String(title)} among the extra objects`,
+    production({ extraObjects: [{ ...EXTRA, ...(changes as object) }] }),
+    String(sentence),
+  ]),
   ["no cluster id", production({ operator: { clusterId: "" } }), "operator.clusterId is empty."],
   [
     "two clusters with the same id",

@@ -13,7 +13,7 @@
 {{- end -}}
 
 {{- define "deputize.name" -}}
-{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- regexReplaceAll "[-_.]+$" (default .Chart.Name .Values.nameOverride | trunc 63) "" -}}
 {{- end -}}
 
 {{/* Labels that select pods. They never change. Argument: dict "root" $ "component" "api". */}}

@@ -217,7 +217,7 @@ VERIFY_CODE_PER_IP: "1000"
 {{- if has (trimSuffix "_FILE" $name) (list "DATABASE_URL" "DATABASE_DIRECT_URL" "SEALING_KEY" "SMTP_URL" "OPERATOR_TOKEN" "KAFKA_KEY" "KAFKA_PASSWORD") -}}
 {{- fail (printf "%s.settings has %s: a secret does not belong into values. Name a Secret that has it, by existingSecret." $.component $name) -}}
 {{- end -}}
-{{- if hasKey $settings $name -}}
+{{- if or (hasKey $settings $name) (eq $name "RECORDED_CLUSTER_ID") -}}
 {{- fail (printf "%s.settings has %s, which the chart sets. Use the value that is meant for it." $.component $name) -}}
 {{- end -}}
 {{- $_ := set $settings $name $value -}}

@@ -37,17 +37,26 @@
 {{- if and (has $.Release.Namespace .watchNamespaces) (not $.Values.trial.enabled) -}}
 {{- fail (printf "operator.watchNamespaces has %s, where the release is: the operator could read every Secret of the release there. Give applications namespaces of their own." $.Release.Namespace) -}}
 {{- end -}}
+{{- $created := list -}}
+{{- range include "deputize.extraObjects" $ | fromYamlArray -}}
+{{- if eq .kind "Namespace" -}}
+{{- $created = append $created .metadata.name -}}
+{{- end -}}
+{{- end -}}
 {{- /* Without a cluster, such as in helm template, no namespace is found. */ -}}
 {{- if lookup "v1" "Namespace" "" "default" -}}
-{{- range .watchNamespaces -}}
+{{- range ternary .watchNamespaces list .requireNamespaces -}}
 {{- $namespace := lookup "v1" "Namespace" "" . -}}
-{{- if not $namespace -}}
-{{- fail (printf "operator.watchNamespaces has %s, and the cluster has no such namespace. Create it first, or leave it out." .) -}}
+{{- if not (or $namespace (has . $created)) -}}
+{{- fail (printf "operator.watchNamespaces has %s, and the cluster has no such namespace. Create it first, or leave it out. If another chart of this release creates it, set operator.requireNamespaces=false." .) -}}
 {{- end -}}
-{{- if $namespace.metadata.deletionTimestamp -}}
+{{- if dig "metadata" "deletionTimestamp" "" $namespace -}}
 {{- fail (printf "operator.watchNamespaces has %s, and this namespace is being deleted. Wait until it is gone and create it again, or leave it out." .) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- if .watchNamespaces -}}
+{{- include "deputize.validateUnwatched" $ -}}
 {{- end -}}
 {{- $id := include "deputize.clusterId" $ -}}
 {{- if not $id -}}
@@ -60,6 +69,31 @@
 {{- range $.Values.api.clusters -}}
 {{- if eq .id $id -}}
 {{- fail (printf "api.clusters has the id %s, which is operator.clusterId. Each cluster needs its own id." .id) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuses to end the watch of a namespace whose objects only the operator can let disappear. Otherwise neither these
+     objects nor the namespace could be deleted. */}}
+{{- define "deputize.validateUnwatched" -}}
+{{- $former := list -}}
+{{- $live := lookup "apps/v1" "Deployment" .Release.Namespace (printf "%s-operator" (include "deputize.fullname" .)) -}}
+{{- range dig "spec" "template" "spec" "containers" list $live -}}
+{{- range .env -}}
+{{- if eq .name "WATCH_NAMESPACES" -}}
+{{- $former = splitList "," (.value | default "") | compact -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $namespace := $former -}}
+{{- if not (has $namespace $.Values.operator.watchNamespaces) -}}
+{{- range $kind := list "Delegation" "Agent" "Platform" -}}
+{{- range (lookup "deputize.io/v1alpha1" $kind $namespace "").items -}}
+{{- if has "deputize.io/revoke" (.metadata.finalizers | default list) -}}
+{{- fail (printf "operator.watchNamespaces no longer has %s, where %s %s still is: without the operator nobody could delete it or revoke its authority. First delete the objects there and wait until they are gone, or keep the namespace in the list." $namespace $kind .metadata.name) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
