@@ -21,6 +21,7 @@ import {
 } from "./check.ts";
 import { apiRights, operatorRights, type Rights, textOf } from "./cluster_rights.ts";
 import { networkFault } from "./network_fault.ts";
+import { judgeClusterId, judgeLeader } from "./running.ts";
 import type { Settings } from "./settings.ts";
 
 const DEADLINE_MS = 5_000;
@@ -71,9 +72,15 @@ export function operatorClusterChecks(): Check[] {
       judgeRights(client, operatorRights(settings, home)),
     ),
     about("cluster kinds", ({ access }) => judgeKinds(access)),
-    about("cluster secrets", ({ client }, { WATCH_NAMESPACES }, home) =>
-      judgeSecrets(client, WATCH_NAMESPACES?.[0] ?? home),
-    ),
+    about("cluster secrets", async ({ client }, { WATCH_NAMESPACES }, home) => {
+      const found = await Promise.all((WATCH_NAMESPACES ?? [home]).map((each) => judgeSecrets(client, each)));
+      const faulty = found.filter(({ status }) => status === "failed");
+      const action = faulty[0]?.action ?? null;
+      const detail = (faulty.length > 0 ? faulty : found).map((each) => each.detail).join("\n");
+      return { status: faulty.length > 0 ? "failed" : "ok", detail, action };
+    }),
+    about("cluster id", ({ client }, { CLUSTER_ID }, home) => judgeClusterId(client, home, CLUSTER_ID)),
+    about("operator", ({ client }, _, home) => judgeLeader(client, home)),
   ];
 }
 
@@ -231,6 +238,12 @@ async function judgeSecrets(client: ClusterClient, namespace: string): Promise<F
       "Exempt Secrets of the type deputize.io/platform-credentials from it. Otherwise keys are replaced again and again.",
     );
   } catch (error) {
+    if (isStatus(error, 404)) {
+      return failed(
+        `the watched namespace ${namespace} does not exist`,
+        "Create it, or remove it from WATCH_NAMESPACES (operator.watchNamespaces).",
+      );
+    }
     if (!isStatus(error, 403)) throw error;
     return failed(
       `the API server refuses a Secret ${place}`,

@@ -9,6 +9,7 @@ import { mailChecks } from "./mail.ts";
 import { type NetworkOptions, networkChecks } from "./network.ts";
 import { folderChecks, operatorChecks } from "./operator.ts";
 import { publicUrlChecks } from "./public_url.ts";
+import { workerCheck } from "./running.ts";
 import {
   chooseRoles,
   type DoctorRole,
@@ -97,6 +98,7 @@ function checksOf(
   return [
     ...roles.map((role) => settingsCheck(role, environment)),
     ...(has("api", "worker", "migrate") ? databaseChecks() : []),
+    ...(has("api", "worker") ? [workerCheck()] : []),
     ...(has("api") ? [...vaultChecks(), ...mailChecks()] : []),
     ...(names === undefined ? [] : [names]),
     ...(has("worker") && egress !== undefined ? [egress] : []),

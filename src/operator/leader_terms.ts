@@ -99,6 +99,8 @@ export function startTerm({ access, world, onAccepted, sweeps, ended }: TermOpti
   });
   const api = time.taking(client);
   world.metrics.leads(world.resources);
+  // Without objects, the leader would make its first call, which lets it record the cluster id, much later.
+  if (onAccepted !== undefined) void api.leadership();
   const controller = startController({ ...world, api, states: createStateReader(api) }, lead);
   const sweeper = sweeps && startSweeper({ ...world, api }, lead.isHeld, sweeps);
   const removal = ended && startEndedRemoval(world, lead.isHeld, ended);

@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { apiClusterChecks, operatorClusterChecks } from "../../src/doctor/cluster.ts";
 import { operatorRights, type Rights } from "../../src/doctor/cluster_rights.ts";
@@ -85,15 +86,65 @@ describe.skipIf(binary.missing !== undefined)("the checks of a cluster", { timeo
     return rows;
   }
 
+  const LEASES = `/apis/coordination.k8s.io/v1/namespaces/${HOME}/leases`;
+  const LEASE = `${LEASES}/deputize-operator`;
+  const MAPS = `/api/v1/namespaces/${HOME}/configmaps`;
+
+  /** Renews the operator's Lease, as a leader does, while `use` runs. */
+  async function whileLeading<T>(use: () => Promise<T>): Promise<T> {
+    let isLeading = true;
+    const body = { metadata: { name: "deputize-operator" }, spec: { holderIdentity: "one" } };
+    await kubernetes.call("POST", LEASES, body);
+    const renewing = (async () => {
+      for (let n = 0; isLeading; n += 1) {
+        const spec = { holderIdentity: "one", leaseTransitions: n };
+        await must("PATCH", LEASE, { spec }, "application/merge-patch+json");
+        await sleep(50);
+      }
+    })();
+    try {
+      return await use();
+    } finally {
+      isLeading = false;
+      await renewing;
+    }
+  }
+
   test("pass for an operator with all rights in a cluster of this version", async () => {
     await allow(all());
-    const rows = await untilRow("cluster rights", "ok");
+    await must("POST", MAPS, { metadata: { name: "deputize-cluster" }, data: { clusterID: "main" } });
+    const rows = await whileLeading(() => untilRow("cluster rights", "ok"));
     expect(Object.entries(rows).map(([name, { status }]) => `${name}: ${status}`)).toEqual([
       "cluster: ok",
       "cluster rights: ok",
       "cluster kinds: ok",
       "cluster secrets: ok",
+      "cluster id: ok",
+      "operator: ok",
     ]);
+  });
+
+  test("name an operator that does not run, another cluster id, and a missing namespace", async () => {
+    await allow(all());
+    await untilRow("cluster rights", "ok");
+    const rows = await look({ CLUSTER_ID: "other", WATCH_NAMESPACES: "shop,absent" });
+    expect(rows.operator).toMatchObject({
+      status: "failed",
+      detail: `no operator leads: nobody renews the Lease ${HOME}/deputize-operator`,
+    });
+    expect(rows["cluster id"]).toMatchObject({
+      status: "failed",
+      detail: `CLUSTER_ID is other, but the ConfigMap ${HOME}/deputize-cluster records main`,
+    });
+    expect(rows["cluster secrets"]).toMatchObject({
+      status: "failed",
+      detail: "the watched namespace absent does not exist",
+    });
+    await must("DELETE", `${MAPS}/deputize-cluster`);
+    expect((await look())["cluster id"]).toMatchObject({
+      status: "failed",
+      detail: expect.stringContaining("no operator has recorded the cluster id"),
+    });
   });
 
   test("name each verb that is missing", async () => {
