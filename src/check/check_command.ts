@@ -7,12 +7,25 @@ import { MAX_FILE_BYTES } from "../operator/folder/documents.ts";
 import { type ManifestText, readRegularFile, readTexts } from "../operator/folder/listing.ts";
 import { type Definition, readDefinitions } from "../operator/schema/read_crds.ts";
 import { loadSchemas, type Schemas } from "../operator/schema/schemas.ts";
+import { changesBetween } from "./changes.ts";
 import { findFaults } from "./find_faults.ts";
-import { annotations, type Counts, errorsIn, findingsOf, jsonLine, summary, textLines } from "./report.ts";
+import { formerFiles, GitFailed } from "./former_files.ts";
+import {
+  annotations,
+  type Counts,
+  errorsIn,
+  type Finding,
+  findingsOf,
+  jsonLine,
+  type Sources,
+  summary,
+  textLines,
+} from "./report.ts";
+import { changeLines, changeNotices, placeChanges, type ShownChange } from "./report_changes.ts";
 import { readWorld, type World } from "./world.ts";
 
-/** Options of `deputize check`, as given on the command line. */
-export type CheckOptions = { folder: string; json?: boolean; github?: boolean };
+/** Options of `deputize check`, as given on the command line. `base` is a Git revision. */
+export type CheckOptions = { folder: string; base?: string; json?: boolean; github?: boolean };
 
 type Output = { write(text: string): unknown };
 type Deps = { out?: Output; err?: Output; clock?: Clock; rules?: Promise<Rules> };
@@ -27,50 +40,88 @@ export async function loadRules(): Promise<Rules> {
 }
 
 /**
- * Checks the manifests of a folder, or one file, without a cluster or the service. Prints the findings, and
- * returns the exit status: 1 if there is an error or nothing to check. Throws `UsageError` if the folder
- * cannot be read.
+ * Checks the manifests of a folder, or one file, without a cluster or the service. With `base`, also compares
+ * them with those of a Git revision. Prints the findings, and returns the exit status: 1 if there is an error
+ * or nothing to check, 3 if Git fails. Throws `UsageError` if the folder or the revision cannot be read.
  */
 export async function runCheck(
-  { folder: path, json = false, github = false }: CheckOptions,
+  options: CheckOptions,
   { out = process.stdout, err = process.stderr, clock = systemClock, rules = loadRules() }: Deps = {},
 ): Promise<number> {
-  if (json && github) throw new UsageError("--json and --github exclude each other");
-  const { folder, files } = await readSource(path);
-  const { definitions, schemas } = await rules;
-  const world = readWorld(files, schemas);
-  const faults = findFaults(world, { definitions, now: clock.now() });
-  const texts = new Map(files.flatMap(({ path, text }) => (text === undefined ? [] : [[path, text]])));
-  const findings = findingsOf(faults, { folder, texts });
-  const counts = countsOf(files, world);
-  const isEmpty = faults.length === 0 && counts.objects + counts.bindings === 0;
-  const lines = json ? [jsonLine(findings, counts)] : github ? annotations(findings) : textLines(findings);
-  out.write(lines.map((line) => `${line}\n`).join(""));
-  if (isEmpty) {
-    err.write(`${printable(path)} has no object of Deputize.\n`);
-    return exitStatus.failed;
+  if (options.json === true && options.github === true) {
+    throw new UsageError("--json and --github exclude each other");
   }
-  const isRefused = errorsIn(findings) > 0;
-  if (isRefused || !json) (isRefused ? err : out).write(`${summary(findings, counts)}\n`);
-  return isRefused ? exitStatus.failed : exitStatus.done;
+  try {
+    const source = await readSource(options.folder);
+    const former = options.base === undefined ? undefined : await readFormer(source, options.base);
+    const result = judge(source, former, await rules, clock.now());
+    out.write(
+      linesOf(result, options)
+        .map((line) => `${line}\n`)
+        .join(""),
+    );
+    const { findings, counts, isEmpty } = result;
+    if (isEmpty) {
+      err.write(`${printable(options.folder)} has no object of Deputize.\n`);
+      return exitStatus.failed;
+    }
+    const isRefused = errorsIn(findings) > 0;
+    if (isRefused || options.json !== true) (isRefused ? err : out).write(`${summary(findings, counts)}\n`);
+    return isRefused ? exitStatus.failed : exitStatus.done;
+  } catch (error) {
+    if (!(error instanceof GitFailed)) throw error;
+    err.write(`${printable(error.message)}\n`);
+    return exitStatus.unavailable;
+  }
 }
 
-type Source = { folder: string; files: ManifestText[] };
+type Result = { findings: Finding[]; counts: Counts; changes?: ShownChange[]; isEmpty: boolean };
 
-/** A single file counts as the only one of its folder. */
+function judge(
+  source: Source,
+  former: Source | undefined,
+  { definitions, schemas }: Rules,
+  now: Date,
+): Result {
+  const before = former && readWorld(former.files, schemas);
+  const world = readWorld(source.files, schemas, before);
+  const findings = findingsOf(findFaults(world, { definitions, former: before, now }), sourcesOf(source));
+  const counts = countsOf(source.files, world);
+  const isEmpty = counts.objects + counts.bindings === 0 && findings.length === 0;
+  if (former === undefined || before === undefined) return { findings, counts, isEmpty };
+  const changes = placeChanges(changesBetween(before, world), sourcesOf(source), sourcesOf(former));
+  return { findings, counts, changes, isEmpty: isEmpty && before.declared.size + before.bindings.size === 0 };
+}
+
+function linesOf({ findings, counts, changes }: Result, { base = "", json, github }: CheckOptions): string[] {
+  if (json === true) return [jsonLine(findings, counts, changes === undefined ? {} : { base, changes })];
+  if (github === true) return [...annotations(findings), ...changeNotices(changes ?? [])];
+  return [...textLines(findings), ...(changes === undefined ? [] : changeLines(changes, base))];
+}
+
+/** The files of a folder, or its only file `name`. */
+type Source = { folder: string; files: ManifestText[]; name?: string };
+
 async function readSource(path: string): Promise<Source> {
   const found = await stat(path).catch(() => undefined);
   if (found === undefined) throw new UsageError(`${JSON.stringify(path)} does not exist`);
   if (!found.isDirectory()) {
     const name = basename(path);
-    return {
-      folder: dirname(path),
-      files: [{ path: name, ...(await readRegularFile(path, MAX_FILE_BYTES)) }],
-    };
+    const file = { path: name, ...(await readRegularFile(path, MAX_FILE_BYTES)) };
+    return { folder: dirname(path), files: [file], name };
   }
   const { files, fault } = await readTexts(path, 0);
   if (fault !== undefined) throw new UsageError(`${JSON.stringify(path)}: ${fault}`);
   return { folder: path, files };
+}
+
+async function readFormer({ folder, name }: Source, base: string): Promise<Source> {
+  return { folder, files: await formerFiles(folder, base, name) };
+}
+
+function sourcesOf({ folder, files }: Source): Sources {
+  const texts = files.flatMap(({ path, text }) => (text === undefined ? [] : [[path, text] as const]));
+  return { folder, texts: new Map(texts) };
 }
 
 function countsOf(files: readonly ManifestText[], world: World): Counts {

@@ -2,8 +2,9 @@ import { existsSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { counted, printable, printableJson } from "../events/command/report.ts";
 import { keyText } from "../operator/kinds.ts";
+import type { Spot } from "./entries.ts";
 import { documentPath, type Fault } from "./find_faults.ts";
-import { openPlaces, type Places } from "./places.ts";
+import { openPlaces, type Place, type Places } from "./places.ts";
 
 /** One fault as the command shows it. Lines and columns count from 1. */
 export type Finding = {
@@ -26,22 +27,30 @@ export type Counts = { files: number; objects: number; bindings: number; others:
 /** The texts of the checked files by their paths in `folder`. A file that could not be read has no text. */
 export type Sources = { folder: string; texts: ReadonlyMap<string, string> };
 
-/** Returns the faults with their places, sorted by file and line. */
-export function findingsOf(faults: readonly Fault[], { folder, texts }: Sources): Finding[] {
-  const places = new Map<string, Places>();
-  const placesIn = (file: string): Places | undefined => {
+/** Returns the place of a field in one of the sources' files. */
+type FindPlace = (spot: Spot, path: string) => Place | undefined;
+
+/** Creates a search that reads the positions in each file at most once. */
+export function createPlaceSearch({ texts }: Sources): FindPlace {
+  const known = new Map<string, Places>();
+  return ({ file, document }, path) => {
     const text = texts.get(file);
-    if (text === undefined) return undefined;
-    const known = places.get(file) ?? openPlaces(text);
-    places.set(file, known);
-    return known;
+    if (text === undefined || document === 0) return undefined;
+    const places = known.get(file) ?? openPlaces(text);
+    known.set(file, places);
+    return places(document, path);
   };
+}
+
+/** Returns the faults with their places, sorted by place. */
+export function findingsOf(faults: readonly Fault[], sources: Sources): Finding[] {
+  const find = createPlaceSearch(sources);
   const findings = faults.map((fault): Finding => {
     const { severity, rule, spot, key, path, message, suggestion = null } = fault;
-    const place = spot.document === 0 ? undefined : placesIn(spot.file)?.(spot.document, documentPath(fault));
-    const { line, column } = place ?? { line: fault.line ?? 1, column: 1 };
+    const { line, column } = find(spot, documentPath(fault)) ?? { line: fault.line ?? 1, column: 1 };
+    const file = join(sources.folder, spot.file);
     const object = key === undefined ? null : keyText(key);
-    return { severity, rule, file: join(folder, spot.file), line, column, object, path, message, suggestion };
+    return { severity, rule, file, line, column, object, path, message, suggestion };
   });
   return findings.sort(
     (left, right) => compare(left.file, right.file) || left.line - right.line || left.column - right.column,
@@ -57,10 +66,13 @@ export function textLines(findings: readonly Finding[]): string[] {
   return findings.map((finding) => {
     const { file, line, column, severity, object } = finding;
     const subject = object === null ? "" : `${object}: `;
-    // A line that begins with two colons would be a command to GitHub Actions.
-    const start = file.startsWith("::") ? `./${file}` : file;
-    return printable(`${start}:${line}:${column} ${severity}: ${subject}${sentence(finding)}`);
+    return textLine(`${file}:${line}:${column} ${severity}: ${subject}${sentence(finding)}`);
   });
+}
+
+/** Returns a text as one safe line. If it began with two colons, GitHub Actions would read a command. */
+export function textLine(text: string): string {
+  return printable(text.startsWith("::") ? `./${text}` : text);
 }
 
 /** Returns a finding without its place and object. */

@@ -6,6 +6,10 @@ export function declareCheck(program: Command): void {
     .command("check")
     .description("Check manifests without a cluster or the service; exit status 1 if one would be refused")
     .argument("<folder>", "folder with *.yaml and *.yml files, or one file")
+    .option(
+      "--base <revision>",
+      "also show what changed since this Git revision: what is lent, and who must agree",
+    )
     .option("--json", "print one JSON object")
     .option("--github", "print annotations for a pull request, as GitHub Actions reads them")
     .action(async (folder, options) => {

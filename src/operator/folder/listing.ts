@@ -124,6 +124,11 @@ async function collect(folder: string, inner: string, depth: number, listing: Li
   }
 }
 
+/** Returns whether the reader of a folder would read a file with this path in the folder. */
+export function isManifestPath(path: string): boolean {
+  return MANIFEST.test(path) && path.split("/").every((name) => !name.startsWith("."));
+}
+
 function mayMatter(entry: Dirent): boolean {
   return !entry.name.startsWith(".") && (!entry.isFile() || MANIFEST.test(entry.name));
 }
