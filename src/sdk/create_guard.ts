@@ -1,4 +1,5 @@
 import { type Authority, type Authorization, grantAuthority, receiptIdOf, refused } from "./authority.ts";
+import { type Challenge, createChallenges } from "./challenges.ts";
 import { systemClock } from "./clock.ts";
 import { type Refusal, type Ruling, rule } from "./enforcement.ts";
 import { post } from "./exchange.ts";
@@ -34,6 +35,12 @@ export type Guard = {
     call: AuthorizeCall,
     action: (payload: unknown, authority: Authority) => T | Promise<T>,
   ): Promise<Run<T>>;
+  /**
+   * Returns a challenge of the guard's own connection, for an agent that has another API key. `address` is
+   * the IP address of the caller. Returns `undefined` beyond `challengesPerSecond`, or if the service returns
+   * no challenge.
+   */
+  challenge(address?: string): Promise<Challenge | undefined>;
   /** Waits until all outcomes are reported or given up. Call it before the process exits. */
   flush(): Promise<void>;
   /** Returns the lower-case name of a service header, such as `x-service-proof` for `proof`. */
@@ -139,6 +146,7 @@ export function createGuard(guardSettings: GuardSettings): Guard {
         throw error;
       }
     },
+    challenge: createChallenges(settings, () => keyOf(settings.apiKey)),
     flush: outcomes.flush,
     header: settings.header,
   };

@@ -1,4 +1,5 @@
 export type { Authority, Authorization, Outcome } from "./authority.ts";
+export type { Challenge } from "./challenges.ts";
 export { createGuard, type Guard, type Run } from "./create_guard.ts";
 export type { Finding, Refusal } from "./enforcement.ts";
 export { type ExpressRequest, guardExpress } from "./frameworks/express.ts";

@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Authority, Authorization } from "./authority.ts";
+import type { Challenge } from "./challenges.ts";
 import type { Guard } from "./create_guard.ts";
-import type { Refusal } from "./enforcement.ts";
+import { NO_AUTHORITY, type Refusal } from "./enforcement.ts";
 import type { OperationInput } from "./operation.ts";
 import type { ProofSource } from "./proof.ts";
 import { type AuthorizeCall, demandScope } from "./question.ts";
@@ -35,6 +36,7 @@ export type Route<Request> = {
 export type Message = {
   headers: IncomingHttpHeaders;
   httpVersionMajor: number;
+  socket?: { remoteAddress?: string | undefined };
   stream?: { endAfterHeaders: boolean };
 };
 
@@ -95,9 +97,23 @@ export function replacesBody(route: Route<never>, authority: Authority): boolean
   return route.payload === undefined && authority.payload !== undefined;
 }
 
-/** Returns a refusal's body, in the form of the service's own errors. */
-export function refusalBody({ status, code, message }: Refusal): { error: Refusal } {
-  return { error: { code, message, status } };
+/** The value of `X-Service-Challenge` with which a caller asks for a challenge in case of a refusal. */
+const WANTED = "wanted";
+
+/**
+ * Returns a refusal's body, in the form of the service's own errors. If the request has shown no authority
+ * and asks for a challenge, the body contains a challenge of the guard's own connection. It never names the
+ * verifier: an agent takes that name from its own settings.
+ */
+export async function refusalBody(
+  guard: Guard,
+  view: RequestView,
+  { status, code, message }: Refusal,
+): Promise<{ error: Refusal; challenge?: Challenge }> {
+  const error = { code, message, status };
+  const isAsked = code === NO_AUTHORITY.code && headerOf(guard, view, "challenge") === WANTED;
+  const challenge = isAsked ? await guard.challenge(view.message.socket?.remoteAddress) : undefined;
+  return { error, ...(challenge && { challenge }) };
 }
 
 /** Returns the outcome that the status of a completed response implies. */

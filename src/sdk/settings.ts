@@ -30,6 +30,11 @@ export type GuardSettings = {
    */
   replays?: "refuse" | "execute";
   /**
+   * Challenges that refused callers may get each second, at most a quarter of them in one network. Each costs
+   * a call to the service. Default 40; 0 gives no challenges.
+   */
+  challengesPerSecond?: number;
+  /**
    * Stores the record of each verification. The guard waits for it before the action runs. If it throws, the
    * guard refuses the action with 503.
    */
@@ -59,6 +64,8 @@ export type ReadSettings = Required<
 
 const DEFAULT_TIMEOUT_MS = 10_000;
 const LONGEST_TIMEOUT_MS = 600_000;
+const CHALLENGES_PER_SECOND = 40;
+const MOST_CHALLENGES = 10_000;
 
 /** Checks settings. Throws TypeError if they are invalid. The message never contains the key. */
 export function readSettings(settings: GuardSettings): ReadSettings {
@@ -69,6 +76,12 @@ export function readSettings(settings: GuardSettings): ReadSettings {
   demand(isTimeout, `timeoutMs: must be a whole number from 1 to ${LONGEST_TIMEOUT_MS}`);
   const isKey = typeof apiKey === "function" || (typeof apiKey === "string" && /^[\x21-\x7e]+$/.test(apiKey));
   demand(isKey, "apiKey: must be visible ASCII characters, or a function that returns them");
+  const { challengesPerSecond = CHALLENGES_PER_SECOND } = settings;
+  const isLimit =
+    Number.isInteger(challengesPerSecond) &&
+    challengesPerSecond >= 0 &&
+    challengesPerSecond <= MOST_CHALLENGES;
+  demand(isLimit, `challengesPerSecond: must be a whole number from 0 to ${MOST_CHALLENGES}`);
   if (verifier !== undefined) {
     demand(
       isText(verifier.verifierId) && isText(verifier.workspaceId),
@@ -82,6 +95,7 @@ export function readSettings(settings: GuardSettings): ReadSettings {
     principals: readPrincipals(settings.principals),
     word,
     timeoutMs,
+    challengesPerSecond,
     replays: settings.replays ?? "refuse",
     retain: settings.retain ?? (() => undefined),
     onFault: settings.onFault ?? (() => undefined),

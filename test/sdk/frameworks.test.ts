@@ -88,6 +88,27 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
     expect(Object.isFrozen((payload as { lines: object[] }).lines[0])).toBe(true);
   });
 
+  test("a refusal contains a challenge if the caller asks for one and has shown no authority", async () => {
+    const challenge = { challenge: "AQIDBA==", expires_at: "2026-01-01T00:00:00.000Z" };
+    const deny = answering(200, { decision: "deny", decision_reason: "not_delegated" });
+    const spent = answering(400, { error: { code: "invalid_challenge" } });
+    const asking = { "x-service-challenge": "wanted" };
+    const proving = { ...asking, "x-service-proof": bundle };
+    const error = expect.objectContaining({ status: 403, code: "no_authority_demonstrated" });
+    const answered = async (headers: Record<string, string>) => (await send("/orders", { headers })).body;
+    stub.respond(answeringBoth(spent, answering(200, { ...challenge, verifier_id: "v" })));
+    expect(await answered(asking)).toEqual({ error, challenge });
+    expect(await answered(proving)).toEqual({ error, challenge });
+    expect(await answered({})).toEqual({ error });
+    expect(await answered({ "x-service-challenge": "no" })).toEqual({ error });
+    stub.respond(answeringBoth(spent, answering(503, {})));
+    expect(await answered(asking)).toEqual({ error });
+    stub.respond(answeringBoth(deny, answering(200, challenge)));
+    expect(await answered(proving)).toEqual({ error: expect.objectContaining({ code: "not_delegated" }) });
+    expect(stub.requests.filter(({ target }) => target.endsWith("/challenge"))).toHaveLength(3);
+    expect(handler).not.toHaveBeenCalled();
+  });
+
   test("an operation is bound to the path with its query, the body and the headers", async () => {
     await send("/orders/7/refund?fast=1", { headers: bound, body: '{"amount":5}' });
     expect(handler).toHaveBeenCalledOnce();

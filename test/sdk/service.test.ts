@@ -88,6 +88,21 @@ describe("the guard with the real service", () => {
     expect(action).toHaveBeenCalledOnce();
   });
 
+  test("gets challenges over which only this connection accepts proofs", async () => {
+    const [app, other] = [await world.application(), await world.application()];
+    const action = vi.fn();
+    const prove = async () => {
+      const issued = await guardOf(app).guard.challenge("192.0.2.1");
+      const { body } = await app.present({ challenge: issued?.challenge, required_scope: requiredScope });
+      return { proof_bundle: body.proof_bundle as object };
+    };
+    const elsewhere = await guardOf(other).guard.run({ requiredScope, proof: await prove() }, action);
+    expect(elsewhere).toMatchObject({ ...noAuthority, record: { status: 400 } });
+    expect(action).not.toHaveBeenCalled();
+    const run = await guardOf(app).guard.run({ requiredScope, proof: await prove() }, action);
+    expect(run).toMatchObject({ executed: true });
+  });
+
   test("refuses a scope that was not granted or was revoked, with the reason, and has no decision with a wrong API key", async () => {
     const app = await world.application(["data:read"]);
     const { guard } = guardOf(app);

@@ -28,7 +28,9 @@ const body = z.object({
   challenge: z
     .string()
     .max(256)
-    .describe("Of the caller's own connection, or of the verifier that this call names"),
+    .describe(
+      "Of the caller's own connection, or of the verifier that this call names, from that application",
+    ),
   verifier_connection_id: idText
     .optional()
     .describe("The connection that issued the challenge, if it is not the caller's own"),

@@ -24,12 +24,14 @@ export function guardExpress<Request extends ExpressRequest>(
   checkRoute(route);
   async function pass(request: Request, response: ServerResponse): Promise<boolean> {
     const { originalUrl: target, body } = request;
-    const authorization = await authorizeRequest(guard, route, request, { message: request, target, body });
+    const view = { message: request, target, body };
+    const authorization = await authorizeRequest(guard, route, request, view);
     if (!authorization.allowed) {
+      const refusal = await refusalBody(guard, view, authorization.refusal);
       response.statusCode = authorization.refusal.status;
       response.setHeader("content-type", "application/json; charset=utf-8");
       response.setHeader("cache-control", "no-store");
-      response.end(JSON.stringify(refusalBody(authorization.refusal)));
+      response.end(JSON.stringify(refusal));
       return false;
     }
     const { authority } = authorization;

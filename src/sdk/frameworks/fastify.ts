@@ -36,9 +36,10 @@ export function guardFastify<Request extends FastifyRequest>(
     const view = { message, target, body: body ?? undefined };
     const authorization = await authorizeRequest(guard, route, request, view);
     if (!authorization.allowed) {
+      const refusal = await refusalBody(guard, view, authorization.refusal);
       reply.code(authorization.refusal.status);
       reply.header("cache-control", "no-store");
-      reply.send(refusalBody(authorization.refusal));
+      reply.send(refusal);
       return reply;
     }
     const { authority } = authorization;

@@ -32,15 +32,13 @@ export function guardKoa<Context extends KoaContext>(
   return async (context, next) => {
     const { request, originalUrl: target } = context;
     const body = "body" in request ? request.body : undefined;
-    const authorization = await authorizeRequest(guard, route, context, {
-      message: context.req,
-      target,
-      body,
-    });
+    const view = { message: context.req, target, body };
+    const authorization = await authorizeRequest(guard, route, context, view);
     if (!authorization.allowed) {
+      const refusal = await refusalBody(guard, view, authorization.refusal);
       context.status = authorization.refusal.status;
       context.set("cache-control", "no-store");
-      context.body = refusalBody(authorization.refusal);
+      context.body = refusal;
       return;
     }
     const { authority } = authorization;
