@@ -134,10 +134,12 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   /** Session calls that change state require the CSRF header. `false` only where no session exists yet. */
   csrf?: false;
   /**
-   * Whether the call ends authority or access, as every `DELETE` does. Such calls have a rate limit of their
-   * own, so no other calls can prevent them.
+   * Whether the call can end or narrow authority or access, as every `DELETE` does. Such calls have a rate
+   * limit of their own, so no other calls can prevent them.
    */
   ends?: true;
+  /** Whether the call only reads although it is no `GET`, because its input is too long or secret for a URL. */
+  reads?: true;
   /** Whether the API key may be in `Authorization` instead, the only header that AuthZEN clients can send. */
   authorizationHeader?: true;
   /** Calls by the operator must contain the epoch of its leader, unless this is `"none"`. */

@@ -72,6 +72,7 @@ export function promoteWebhookSecretRoute(deps: RetireDeps): Route {
     path: `${path}/promote`,
     summary: "Make a connection's next webhook secret its current one",
     access: "session",
+    ends: true,
     roles: ["developer"],
     idempotent: true,
     params,

@@ -131,6 +131,7 @@ export function receiptCheckRoute({ db }: { db: Database }): Route {
     path: "/v1/service/receipts/check",
     summary: "Check that a receipt is genuine and unchanged",
     access: "session",
+    reads: true,
     roles: "person",
     body: checkBody,
     answer: { status: 200, schema: checkAnswer, description: "The result of the check" },

@@ -48,8 +48,8 @@ function withHeaders(error: unknown, headers: Record<string, string>): unknown {
  * of a sign-in cannot be used up by another sign-in of the same person, such as a thief's.
  */
 export function changesOf(route: Route, changeRates: ChangeRates): Check | undefined {
-  const { id, method, access, ends = method === "DELETE" } = route;
-  if (method === "GET" || (access !== "session" && access !== "account")) return undefined;
+  const { id, method, access, ends = method === "DELETE", reads = method === "GET" } = route;
+  if (reads || (access !== "session" && access !== "account")) return undefined;
   return ({ session, caller }) => {
     const connectionId = caller !== undefined && "connectionId" in caller ? caller.connectionId : null;
     const counted = session?.familyId ?? connectionId;

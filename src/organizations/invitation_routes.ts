@@ -122,6 +122,7 @@ function readRoute(deps: InviteDeps): Route {
     path: `${path}/read`,
     summary: "Read an invitation by its code, with the account of the invited address; changes nothing",
     access: "session",
+    reads: true,
     roles: "person",
     idempotent: true,
     body: z.object({ token }),

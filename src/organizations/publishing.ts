@@ -89,6 +89,7 @@ function unpublishRoute(db: Database): Route {
     path: "/v1/service/platforms/{platform_id}/unpublish",
     summary: "Make a platform a draft again",
     access: "session",
+    ends: true,
     idempotent: true,
     params,
     answer: { status: 200, schema: platformAnswer, description: "The platform, which is a draft again" },

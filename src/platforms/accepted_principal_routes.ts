@@ -69,6 +69,7 @@ function replaceRoute(deps: Deps): Route {
     path,
     summary: "Make these the only root identities of other accounts that a platform accepts",
     access: "session",
+    ends: true,
     idempotent: true,
     params,
     body: z.object({ accepted_principals: acceptedPrincipalList }),

@@ -154,6 +154,7 @@ export function changePlatformRoute(deps: Deps): Route {
     path: "/v1/service/platforms/{platform_id}",
     summary: "Change a platform's name, description or, narrower, its ceiling",
     access: "session",
+    ends: true,
     roles: ["developer"],
     idempotent: true,
     params,

@@ -31,6 +31,7 @@ export function changeConnectionRoute(deps: Deps): Route {
     path: "/v1/service/connections/{connection_id}",
     summary: "Change a connection's verifier name, outside verifiers, or answers without a proof",
     access: "session",
+    ends: true,
     roles: ["developer"],
     idempotent: true,
     params,
