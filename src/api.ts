@@ -25,7 +25,7 @@ import { docsPage } from "./http/docs/page.ts";
 import { frontPage } from "./http/front_page.ts";
 import { createIdempotency } from "./http/idempotency.ts";
 import { mailboxPage } from "./http/mailbox_page.ts";
-import { jsonPage } from "./http/openapi/json_page.ts";
+import { jsonPage, type PageTime } from "./http/openapi/json_page.ts";
 import { openApiDocument } from "./http/openapi/openapi.ts";
 import { publishedDocument } from "./http/openapi/published.ts";
 import { seenClientPage } from "./http/server/seen_client.ts";
@@ -76,6 +76,8 @@ export type ApiDeps = {
   log: Logger;
   metrics: Metrics;
   version: string;
+  /** When `/openapi.json`, `/asyncapi.json` and `/docs` are created. */
+  documents?: PageTime;
   replaced?: ReplacedParts;
 };
 
@@ -107,6 +109,7 @@ export async function startApi({
   log,
   metrics,
   version,
+  documents = "at_request",
   replaced = {},
 }: ApiDeps): Promise<Api> {
   const connections = openConnections(config, log);
@@ -179,9 +182,9 @@ export async function startApi({
   const { assets, serve } = readAssets(new URL(config.BASE_URL).pathname.replace(/\/+$/, ""));
   const pages = [
     serve,
-    jsonPage("/openapi.json", () => publishedDocument(document())),
-    asyncApiPage(() => asyncApiDocument(named)),
-    docsPage(document),
+    jsonPage("/openapi.json", () => publishedDocument(document()), documents),
+    asyncApiPage(() => asyncApiDocument(named), documents),
+    docsPage(document, documents),
     frontPage(pageUrl(config, "/console")),
     seenClientPage(shared, config.TRUSTED_PROXIES),
     ...(mailbox && config.DEVELOPMENT ? [mailboxPage(mailbox)] : []),

@@ -42,7 +42,8 @@ export async function runApi(): Promise<void> {
     import("./proofs/pool_threads.ts"),
   ]);
   await lowerPoolPriority();
-  await run("api", config, async (deps) => startApi({ ...deps, config, version: await readVersion() }));
+  const settings = { config, version: await readVersion(), documents: "immediately" } as const;
+  await run("api", config, (deps) => startApi({ ...deps, ...settings }));
 }
 
 /** Runs the event relay and webhook delivery until one of the `signals` stops the process. */

@@ -138,7 +138,7 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
    * limit of their own, so no other calls can prevent them.
    */
   ends?: true;
-  /** Whether the call only reads although it is no `GET`, because its input is too long or secret for a URL. */
+  /** Whether the call only reads although it is no `GET`: its input is too long or too secret for a URL. */
   reads?: true;
   /** Whether the API key may be in `Authorization` instead, the only header that AuthZEN clients can send. */
   authorizationHeader?: true;

@@ -33,9 +33,7 @@ export const registrationBody = z.object({
 /** Whether a connection's callback URL receives requests. */
 export const callbackState = z
   .enum(["active", "paused", "suspended"])
-  .describe(
-    "paused by the account's owner, or suspended because the receiver fails; events are kept meanwhile",
-  );
+  .describe("paused by the owner, or suspended because the receiver fails; events are kept meanwhile");
 
 const registeredFields = z.object({
   platform_id: z.string(),
@@ -59,7 +57,7 @@ const registeredFields = z.object({
 export const declaredBy = z
   .object({ cluster_id: z.string(), namespace: z.string().nullable(), name: z.string().nullable() })
   .nullable()
-  .describe("The Kubernetes object that declares it, in which it is changed; null if there is none");
+  .describe("The Kubernetes object in which it is changed; null if there is none");
 
 /** A platform, as the API returns it without secrets. */
 export const platformAnswer = registeredFields.extend({ declared_by: declaredBy });

@@ -7,7 +7,7 @@ export type Challenge = { readonly challenge: string; readonly expires_at: strin
 /** Longest wait in milliseconds. A refusal must not take much longer than one without a challenge. */
 const LONGEST_MS = 3_000;
 const WINDOW_MS = 1_000;
-/** Part of the limit that one network may use, so that one stranger cannot use up the challenges of others. */
+/** Part of the limit that one network may use, so that no stranger uses up the challenges of others. */
 const SHARE = 0.25;
 
 /**

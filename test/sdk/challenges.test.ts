@@ -77,7 +77,7 @@ describe("the guard's challenges", () => {
     ["no JSON", answering(200, "challenge")],
     ["null", answering(200, "null")],
     ["a challenge of another type", answering(200, { ...CHALLENGE, challenge: 7 })],
-  ])("are absent if the service answers with %s", async (_, behaviour) => {
+  ])("stay absent if the service answers with %s", async (_, behaviour) => {
     stub.respond(behaviour);
     expect(await challenger()("192.0.2.1")).toBeUndefined();
   });

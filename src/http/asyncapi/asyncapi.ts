@@ -2,7 +2,7 @@ import type Koa from "koa";
 import { eventSchemas } from "../../events/schemas/event_schemas.ts";
 import type { Json } from "../../events/schemas/record_headers.ts";
 import { createNames } from "../../input/names.ts";
-import { jsonPage } from "../openapi/json_page.ts";
+import { jsonPage, type PageTime } from "../openapi/json_page.ts";
 import { channelsOf } from "./channels.ts";
 import { deadLetterMessage, recordMessage, webhookMessage } from "./messages.ts";
 
@@ -66,6 +66,6 @@ function receiving(channel: string): Json {
 }
 
 /** Serves the AsyncAPI document at `/asyncapi.json`. */
-export function asyncApiPage(document: () => Json): Koa.Middleware {
-  return jsonPage("/asyncapi.json", document);
+export function asyncApiPage(document: () => Json, time: PageTime): Koa.Middleware {
+  return jsonPage("/asyncapi.json", document, time);
 }

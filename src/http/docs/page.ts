@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import type Koa from "koa";
 import { type Html, html, inlineStyle, prose, renderDocument } from "../../html/html.ts";
+import type { PageTime } from "../openapi/json_page.ts";
 import type { Json } from "../openapi/schema.ts";
 import { type Operation, operationSection } from "./operation.ts";
 import { STYLE } from "./style.ts";
@@ -24,14 +25,15 @@ const POLICY = [
 ].join("; ");
 
 /**
- * Serves the OpenAPI document as a page at `/docs`, rendered at the first request. The page contains no
- * script and loads nothing from other hosts, so it works offline and under a strict content security policy.
+ * Serves the OpenAPI document as a page at `/docs`. The page contains no script and loads nothing from other
+ * hosts, so it works offline and under a strict content security policy.
  */
-export function docsPage(document: () => Json): Koa.Middleware {
-  let page: string | undefined;
+export function docsPage(document: () => Json, time: PageTime = "at_request"): Koa.Middleware {
+  const render = () => renderDocument(pageOf(document() as Document));
+  let page = time === "immediately" ? render() : undefined;
   return async (ctx, next) => {
     if (ctx.path !== "/docs" || (ctx.method !== "GET" && ctx.method !== "HEAD")) return next();
-    page ??= renderDocument(pageOf(document() as Document));
+    page ??= render();
     ctx.set("content-security-policy", POLICY);
     ctx.type = "html";
     ctx.body = page;

@@ -1,6 +1,7 @@
-import { type ChooseName, formOf, nameSchemas, pascalCase } from "./named_schemas.ts";
+import { type ChooseName, formOf, nameSchemas } from "./named_schemas.ts";
 import type { Json } from "./schema.ts";
 import { SCHEMA_NAMES } from "./schema_names.ts";
+import { pascalCase } from "./schema_parts.ts";
 
 export type Body = { content?: Record<string, { schema: Json; example?: unknown }> };
 export type Response = Body & {

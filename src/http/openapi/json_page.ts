@@ -4,12 +4,16 @@ import { etagOf, isNamed } from "../../etag.ts";
 
 type Page = { etag: string; bodies: Record<string, Buffer> };
 
-/**
- * Serves a document at `path` as JSON, compressed if the client accepts it, and with an ETag. The document is
- * created at the first request.
- */
-export function jsonPage(path: string, document: () => object): Koa.Middleware {
-  let page: Page | undefined;
+/** When a page is created: immediately, so that no request waits, or at the first request. */
+export type PageTime = "immediately" | "at_request";
+
+/** Serves a document at `path` as JSON, compressed if the client accepts it, and with an ETag. */
+export function jsonPage(
+  path: string,
+  document: () => object,
+  time: PageTime = "at_request",
+): Koa.Middleware {
+  let page = time === "immediately" ? pageOf(JSON.stringify(document())) : undefined;
   return async (ctx, next) => {
     if (ctx.path !== path || (ctx.method !== "GET" && ctx.method !== "HEAD")) return next();
     page ??= pageOf(JSON.stringify(document()));

@@ -1,4 +1,5 @@
 import type { Json } from "./schema.ts";
+import { withParts } from "./schema_parts.ts";
 
 /**
  * Returns a schema of responses without the promise that nothing is ever added. Objects may have further
@@ -38,19 +39,4 @@ function isPlain({ type, enum: values, const: value }: Json): boolean {
   return (
     ["string", "integer", "number"].includes(String(type)) && values === undefined && value === undefined
   );
-}
-
-/** Applies a change to the members, items, values and alternatives of a schema. */
-function withParts(schema: Json, change: (part: Json) => Json): Json {
-  const changed = Object.entries(schema).map(([keyword, part]): [string, unknown] => {
-    const isValues = keyword === "additionalProperties" && typeof part === "object";
-    if (keyword === "items" || isValues) return [keyword, change(part as Json)];
-    if (keyword === "anyOf" || keyword === "oneOf") {
-      return [keyword, (part as Json[]).map((form) => (form.type === "null" ? form : change(form)))];
-    }
-    if (keyword !== "properties") return [keyword, part];
-    const members = Object.entries(part as Json).map(([name, member]) => [name, change(member as Json)]);
-    return [keyword, Object.fromEntries(members)];
-  });
-  return Object.fromEntries(changed);
 }

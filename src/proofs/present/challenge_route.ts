@@ -45,7 +45,7 @@ export function challengeRoute(deps: ChallengeDeps): Route {
       status: 200,
       schema: answer,
       description:
-        "A challenge that only this connection can verify with. An agent without its API key gets one from the application: the guard's refusal contains a challenge if the request has `X-Service-Challenge: wanted`",
+        "A challenge that only this connection can verify with. An agent without its API key gets one from the application: the guard adds one to its refusal if the request has `X-Service-Challenge: wanted`",
     },
     errors: [],
     async handle({ caller }) {

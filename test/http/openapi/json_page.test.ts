@@ -1,11 +1,24 @@
 import { brotliDecompressSync, gunzipSync } from "node:zlib";
 import { request } from "undici";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
+import { jsonPage } from "../../../src/http/openapi/json_page.ts";
 import { runningApi } from "../../support/api.ts";
 import { sendRaw } from "../walk/call.ts";
 import { published } from "../walk/documented.ts";
 
 const api = runningApi();
+
+test.each([
+  ["immediately", 1],
+  ["at_request", 0],
+] as const)(
+  "a page that is created %s has asked for its document %i times before any request",
+  (time, times) => {
+    const document = vi.fn(() => ({}));
+    jsonPage("/document.json", document, time);
+    expect(document).toHaveBeenCalledTimes(times);
+  },
+);
 
 describe("GET /openapi.json", () => {
   const ask = (headers: [string, string][] = [], method = "GET") =>
