@@ -113,8 +113,10 @@ function responsesOf({ operationId, responses }: Operation): Part[] {
 /** Returns a short name for a response with error codes. Hundreds of references repeat it. */
 function nameOf(status: string, response: Response): string | undefined {
   if (status === "default") return "any_error";
-  const [first, ...others] = response["x-error-codes"] ?? [];
-  return first === undefined || others.length === 0 ? first : `${first}_and_${others.length}`;
+  const [shortest, ...others] = (response["x-error-codes"] ?? []).toSorted(
+    (one, other) => one.length - other.length,
+  );
+  return shortest === undefined || others.length === 0 ? shortest : `${shortest}_and_${others.length}`;
 }
 
 /** Replaces parts that occur at least twice by references, and returns the components that these refer to. */
