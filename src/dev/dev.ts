@@ -5,6 +5,7 @@ import { readDevConfig } from "./config.ts";
 import { fetchKafka } from "./kafka/jars.ts";
 import { openStack, runStack, type Stack } from "./open_stack.ts";
 import { readAliases, readCredits, readFolder, readPort } from "./options.ts";
+import { reportRefused } from "./refused_manifests.ts";
 import { startParts } from "./start_parts.ts";
 import { writeAtomically } from "./state_folder.ts";
 import { createTerminal } from "./terminal.ts";
@@ -65,6 +66,7 @@ export async function runDev(options: DevOptions): Promise<number> {
     terminal.line("Starting\n");
     const parts = { apiPort, aliases, credits, kafkaJars, ownerEmail: OWNER_EMAIL, interrupted, ...settings };
     const { baseUrl, quickstart, isNew } = await startParts(stack, terminal, parts);
+    const stopReporting = reportRefused(join(stack.folder, "status"), terminal);
     const receiver = await startReceiver({
       logFile: join(stack.folder, "received.jsonl"),
       clock: systemClock,
@@ -91,6 +93,7 @@ export async function runDev(options: DevOptions): Promise<number> {
       for (const line of tryItYourself(access, stack.folder)) terminal.line(line);
       if (!interrupted.aborted) await once(interrupted, "abort");
     } finally {
+      stopReporting();
       await receiver.close();
     }
   });

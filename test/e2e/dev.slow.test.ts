@@ -154,6 +154,23 @@ test("a start with a suspended delegation object keeps the granted certificate",
   expect(await interrupt(stack)).toBe(0);
 });
 
+test("a start keeps a callback URL that the manifest declares, and reports each refused document", async () => {
+  const url = "http://127.0.0.1:18099/mine";
+  await edit("platform.yaml", (text) => text.replace("spec:\n", `spec:\n  callbackUrl: ${url}\n`));
+  const stack = await startUp();
+  const { base_url, connection_id } = stack.connection;
+  const { person } = await signIn(String(base_url), OWNER);
+  const callback = await person.call("GET", `/v1/service/connections/${connection_id}/callback`);
+  expect(callback).toMatchObject({ callback_url: url });
+  expect(stack.said.out).toContain(`delegation.approved goes to the callbackUrl in the manifest, ${url}`);
+  await writeFile(join(folder, "manifests", "typo.yaml"), "apiVersion: deputize.io/v1alpha1\nkind: Agnet\n");
+  await until("the refusal is reported", () => stack.said.err.includes("Refused: typo.yaml (document 1): "));
+  await rm(join(folder, "manifests", "typo.yaml"));
+  await until("it is gone", () => stack.said.out.includes("All documents of the folder are accepted again"));
+  expect(await interrupt(stack)).toBe(0);
+  await edit("platform.yaml", (text) => text.replace(/ {2}callbackUrl: .*\n/, ""));
+});
+
 test("a start without the vault's PIN file prints one message with the remedy, and works when the file is back", async () => {
   const pin = join(folder, "keyvault", "pin");
   await rename(pin, `${pin}.away`);

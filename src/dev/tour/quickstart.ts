@@ -25,6 +25,8 @@ export type ObjectStatus = {
   requestID?: string;
   certID?: string;
   approvedScope?: string[];
+  /** The callback URL that the manifest declares. */
+  callbackUrl?: string;
   conditions?: Condition[];
 };
 
