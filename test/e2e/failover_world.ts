@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Client } from "pg";
 import { freePort } from "../../src/dev/process/ports.ts";
 import { environmentOf, PROGRAM, startDev, untilLeft, untilUp } from "../support/dev_stack.ts";
+import { type PgBouncer, startPgBouncer } from "../support/surroundings/pgbouncer.ts";
 import { type Failover, startPostgresPair } from "../support/surroundings/postgres_pair.ts";
 import { startTcpProxy, type TcpProxy } from "../support/surroundings/tcp_proxy.ts";
 import { createProcess, type Environment, type Process, type Program, untilReady } from "./processes.ts";
@@ -31,6 +32,8 @@ export type FailoverWorld = {
   stop(): Promise<void>;
 };
 
+/** The roles that may use a pooler. */
+export type PooledName = Exclude<ProcessName, "keyvault">;
 export type ProcessName = "keyvault" | "api" | "second" | "worker";
 type Programs = Record<ProcessName | "operator", Program>;
 
@@ -49,11 +52,34 @@ export type PreparedWorld = {
 
 const STARTED_MS = 120_000;
 const REVIVE_MS = 500;
+/** As many server connections as two APIs and a worker have clients. */
+const POOLER = { default_pool_size: "60" };
 const CREDITS = "1000000000000";
 
-export async function openFailoverWorld(): Promise<FailoverWorld> {
-  const { start } = await prepareFailoverWorld();
-  return start();
+/** Opens a world. The processes in `pooled` use the database through PgBouncer in transaction mode. */
+export async function openFailoverWorld(pooled: readonly PooledName[] = []): Promise<FailoverWorld> {
+  const prepared = await prepareFailoverWorld();
+  if (pooled.length === 0) return prepared.start();
+  const pooler = await startPgBouncer(prepared.databases, { mode: "transaction", settings: POOLER });
+  const stop = async () => {
+    await prepared.stop();
+    await pooler.remove();
+  };
+  try {
+    for (const name of pooled) await usePooler(prepared.programs[name], pooler);
+    return { ...(await prepared.start()), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** Lets a program use the database through a pooler, with a direct URL for what a pooler loses. */
+export async function usePooler({ env }: Program, pooler: Pick<PgBouncer, "through">): Promise<void> {
+  const { DATABASE_URL_FILE: file = "" } = env;
+  const direct = (await readFile(file, "utf8")).trim();
+  delete env.DATABASE_URL_FILE;
+  Object.assign(env, { DATABASE_URL: pooler.through(direct), DATABASE_DIRECT_URL: direct });
 }
 
 /**

@@ -1,6 +1,5 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -19,7 +18,12 @@ import { type DnsServer, startDnsServer } from "../../support/surroundings/dns_s
 import { type PgBouncer, startPgBouncer } from "../../support/surroundings/pgbouncer.ts";
 import { mayMount, mountSmallDisk, type SmallDisk } from "../../support/surroundings/small_disk.ts";
 import { startTcpProxy, type TcpProxy } from "../../support/surroundings/tcp_proxy.ts";
-import { type FailoverWorld, type PreparedWorld, prepareFailoverWorld } from "../failover_world.ts";
+import {
+  type FailoverWorld,
+  type PreparedWorld,
+  prepareFailoverWorld,
+  usePooler,
+} from "../failover_world.ts";
 import { createProcess, type Process, untilReady } from "../processes.ts";
 import { createReceivers, type Receivers } from "./receivers.ts";
 
@@ -41,7 +45,7 @@ export type World = Omit<FailoverWorld, "bases" | "processes" | "readiness"> & {
   mail: SmtpReceiver;
   kafka: KafkaNode;
   /** The folders of the operator. */
-  operatorFolders: { manifests: string; status: string };
+  operatorFolders: { manifests: string; status: string; secrets: string };
   /** The disk of the database and its standby, if this process may mount one. */
   disk: SmallDisk | undefined;
   hsm: CountingHsm;
@@ -105,7 +109,8 @@ async function startAll(stops: (() => Promise<void>)[]): Promise<Omit<World, "st
   const operator = createProcess(prepared.folder, prepared.programs.operator);
   await operator.start();
   stops.push(operator.kill);
-  const { MANIFESTS_DIR: manifests = "", STATUS_DIR: status = "" } = prepared.programs.operator.env;
+  const { env: folders } = prepared.programs.operator;
+  const { MANIFESTS_DIR: manifests = "", STATUS_DIR: status = "", SECRETS_DIR: secrets = "" } = folders;
   const processes = { ...world.processes, operator };
   const doors: TcpProxy[] = [];
   for (const base of world.bases) {
@@ -118,7 +123,7 @@ async function startAll(stops: (() => Promise<void>)[]): Promise<Omit<World, "st
     ...world,
     bases: [first, second],
     processes,
-    operatorFolders: { manifests, status },
+    operatorFolders: { manifests, status, secrets },
     pooler,
     behindPooler,
     doors,
@@ -185,11 +190,7 @@ type Surroundings = Pick<World, "pooler" | "names" | "mail">;
 
 async function adapt({ programs }: PreparedWorld, { pooler, names, mail }: Surroundings): Promise<void> {
   const { api, second, worker } = programs;
-  for (const program of [api, worker]) {
-    const { DATABASE_URL_FILE: file = "", ...rest } = program.env;
-    const direct = (await readFile(file, "utf8")).trim();
-    program.env = { ...rest, DATABASE_URL: pooler.through(direct), DATABASE_DIRECT_URL: direct };
-  }
+  for (const program of [api, worker]) await usePooler(program, pooler);
   worker.args.unshift("--import", NAME_SERVER);
   worker.env.NAME_SERVER = names.address;
   second.env.SMTP_URL = mail.url;

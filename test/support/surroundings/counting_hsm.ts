@@ -27,6 +27,8 @@ export type CountingHsm = {
   fail(name: Faulty, code?: number, ms?: number): void;
   /** Adds a slot before the real one. With code 0 it shows the same token, otherwise it returns the code. */
   addSlot(code: number): void;
+  /** Removes the slot that `addSlot` added. */
+  removeSlot(): void;
   /** Shows another serial number, as another HSM with the same label does. Without one, shows its own. */
   setSerial(serial?: string): void;
   /** Adds flags to the token's flags. */
@@ -66,6 +68,7 @@ export function insertCountingHsm(home: Pick<VaultHome, "dir" | "environment" | 
       else write(name, `0x${code.toString(16)} ${ms}`);
     },
     addSlot: (code) => write("second", `0x${code.toString(16)}`),
+    removeSlot: () => rmSync(join(folder, "second"), { force: true }),
     setSerial: (serial = "") => write("serial", serial),
     setFlags: (flags) => write("flags", `0x${flags.toString(16)}`),
     writePin: (pin = right) => writeFileSync(pinFile, pin, { mode: 0o600 }),
