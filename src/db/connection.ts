@@ -2,8 +2,9 @@ import type { Socket } from "node:net";
 import pg from "pg";
 import { ConfigError } from "../config.ts";
 import { type DatabaseAddress, DatabaseUrlError, readDatabaseUrl } from "../input/database_url.ts";
-import { READ_ONLY, sqlState } from "./errors.ts";
+import { READ_ONLY, sqlState, UnconfirmedCommit } from "./errors.ts";
 import { sendThroughPooler } from "./pooler/pooled_query.ts";
+import { endStaleSessions } from "./pooler/stale_sessions.ts";
 
 /** Settings of a database connection, which the server's activity view shows under `name`. */
 export type ConnectionSettings = {
@@ -128,16 +129,6 @@ export function endsConnection(error: unknown): boolean {
   return /^(?:08...|25006|26000|42501|57P..|XX...)$/.test(sqlState(error) ?? "");
 }
 
-/**
- * The server has written a commit, but no standby has confirmed it. If the standby is promoted, the commit is
- * lost. Without this error, a cancelled wait would turn such a commit into a success.
- */
-class UnconfirmedCommit extends Error {
-  override readonly name = "UnconfirmedCommit";
-  /** SQLSTATE: the result of the transaction is unknown. */
-  readonly code = "08007";
-}
-
 /** The notice has no SQLSTATE of its own, and its text depends on the server's language. */
 const UNCONFIRMED_ROUTINE = "SyncRepWaitForLSN";
 
@@ -184,6 +175,8 @@ export class Connection extends pg.Client {
    * until the connection is open.
    */
   server: string | undefined;
+  /** Returns whether the server that started then was the primary and no longer is. */
+  isFormer: (server: string) => boolean = () => false;
   readonly #config: ConnectionConfig;
   #isSpent = false;
   #leadsToPooler = false;
@@ -253,8 +246,12 @@ export class Connection extends pg.Client {
     const { rows } = await super.query<Session>(query);
     const { server, is_server, ...session } = rows[0] as Session;
     for (const [name, isOn] of Object.entries(session)) this.reported.set(name, isOn ? "on" : "off");
-    const refusal = this.#refusal();
-    if (refusal !== undefined) throw new ReadOnlyServer(refusal);
+    const isFormer = this.isFormer(server);
+    const refusal = isFormer ? "another server is the primary" : this.#refusal();
+    if (refusal !== undefined) {
+      if (!is_server) await endStaleSessions(this, isFormer ? server : null);
+      throw new ReadOnlyServer(refusal);
+    }
     this.server = server;
     this.#isSpent = false;
     this.#leadsToPooler = !is_server;

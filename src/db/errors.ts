@@ -74,3 +74,13 @@ export function outageReason(error: unknown): string {
   if (error.name === "KnexTimeoutError") return "no connection in time";
   return error.message.split(" - ").at(-1) || (codeOf(error) ?? error.name);
 }
+
+/**
+ * The server has written a commit, but no standby has confirmed it. If the standby is promoted, the commit is
+ * lost. Without this error, a cancelled wait would turn such a commit into a success.
+ */
+export class UnconfirmedCommit extends Error {
+  override readonly name = "UnconfirmedCommit";
+  /** SQLSTATE: the result of the transaction is unknown. */
+  readonly code = "08007";
+}

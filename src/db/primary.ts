@@ -40,18 +40,23 @@ export function watchPrimary({ url, log }: { url: string; log: Logger }): Primar
   const connections = new Set<Connection>();
   const closing = new AbortController();
   const tried = Promise.withResolvers<void>();
+  /** When former primaries started. A pooler may still lead to them. */
+  const formers = new Set<string>();
   let server: string | undefined;
   let former: Connection | undefined;
   let changedAt = Number.NEGATIVE_INFINITY;
   let isLost = false;
 
   /** If the client's server is another one than before, ends the connections in `earlier` to others. */
-  function endFormer({ server: found }: Connection, earlier: readonly Connection[]): void {
-    if (server !== found) {
-      if (server !== undefined) log.warn("another database server is the primary: connecting again");
-      for (const each of earlier) {
-        if (isFormer(each, found)) each.abandon("another server is the primary");
-      }
+  function endFormer({ server: found = "" }: Connection, earlier: readonly Connection[]): void {
+    if (server === found) return;
+    if (server !== undefined) {
+      log.warn("another database server is the primary: connecting again");
+      formers.add(server);
+    }
+    formers.delete(found);
+    for (const each of earlier) {
+      if (isFormer(each, found)) each.abandon("another server is the primary");
     }
     server = found;
   }
@@ -60,7 +65,7 @@ export function watchPrimary({ url, log }: { url: string; log: Logger }): Primar
    * Returns whether a connection leads to a former primary. A connection that is not open yet does if a
    * primary was known before.
    */
-  function isFormer(connection: Connection, found: string | undefined): boolean {
+  function isFormer(connection: Connection, found: string): boolean {
     return connection.server === undefined ? server !== undefined : connection.server !== found;
   }
 
@@ -111,6 +116,7 @@ export function watchPrimary({ url, log }: { url: string; log: Logger }): Primar
   const watching = watch();
   return {
     opened(connection) {
+      connection.isFormer = (started) => formers.has(started);
       connections.add(connection);
       connection.once("end", () => connections.delete(connection));
     },

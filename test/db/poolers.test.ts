@@ -1,10 +1,12 @@
+import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { StartError } from "../../src/config.ts";
-import { type Connection, openConnection } from "../../src/db/connection.ts";
+import { type Connection, openConnection, ReadOnlyServer } from "../../src/db/connection.ts";
 import { openDatabase, openPool } from "../../src/db/database.ts";
 import { migrate } from "../../src/db/migrate.ts";
 import { checkPoolers } from "../../src/db/pooler/check_poolers.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
+import { until } from "../support/process.ts";
 import { runPart } from "../support/run_parts.ts";
 import {
   keepsPreparedStatements,
@@ -57,6 +59,54 @@ const settings = (name: keyof typeof poolers) => ({
   name: "test",
   ...LIMITS,
   onError: () => {},
+});
+
+describe("a connection through a pooler that keeps a stale session", () => {
+  let own: TestDatabase;
+  let pooler: PgBouncer;
+  beforeAll(async () => {
+    own = await testDatabase({ role: "stale" });
+    const settings = { default_pool_size: "1" };
+    pooler = await startPgBouncer(runPart("postgresUrl"), { mode: "transaction", settings });
+  });
+  afterAll(async () => {
+    await pooler.remove();
+    await own.drop();
+  });
+
+  /** Connects, and returns the number of the server's process. */
+  async function connect(isFormer = () => false): Promise<unknown> {
+    const url = pooler.through(own.url);
+    const connection = openConnection({ ...settings("transaction"), url });
+    connection.isFormer = isFormer;
+    await connection.connect();
+    const { rows } = await connection.query("select pg_backend_pid() as pid");
+    await connection.end();
+    return rows[0]?.pid;
+  }
+
+  /** Waits until the pooler gives out another session than the one with this number. */
+  const untilReplaced = (stale: unknown) =>
+    until("the pooler has another session", async () => {
+      const pid = await connect().catch(() => stale);
+      return pid !== stale;
+    });
+
+  test("ends it if it is read-only", async () => {
+    const stale = await connect();
+    const client = new Client({ connectionString: pooler.through(own.url) });
+    await client.connect();
+    await client.query("set default_transaction_read_only = on");
+    await client.end();
+    await expect(connect()).rejects.toThrow(ReadOnlyServer);
+    await untilReplaced(stale);
+  });
+
+  test("ends it if it leads to a former primary", async () => {
+    const stale = await connect();
+    await expect(connect(() => true)).rejects.toThrow("another server is the primary");
+    await untilReplaced(stale);
+  });
 });
 
 describe.each(["session", "transaction", "ignoring", "roundRobin"] as const)("a pooler (%s)", (kind) => {

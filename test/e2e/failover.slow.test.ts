@@ -9,14 +9,14 @@ const LONGEST_MS = 30_000;
 let world: FailoverWorld;
 
 beforeAll(async () => {
-  world = await openFailoverWorld();
+  world = await openFailoverWorld(["second", "worker"]);
 });
 
 afterAll(async () => {
   await world?.stop();
 });
 
-test("after each of three failovers under load, every kind of call works again, and nothing is lost, invented or allowed twice", async () => {
+test("after each of three failovers under load, every kind of call works again, and nothing is lost, invented or allowed twice, with and without a pooler", async () => {
   const { longestMs, differences } = await failOverUnderLoad(world, HOWS);
   expect(longestMs).toBeLessThan(LONGEST_MS);
   expect(Object.entries(differences).filter(([, found]) => found.length > 0)).toEqual([]);
