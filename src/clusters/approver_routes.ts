@@ -18,9 +18,9 @@ const shown = z.object({
   member: z
     .object({ account_id: z.string(), email: z.string() })
     .nullable()
-    .describe("Whose decisions the user's decisions are; null if not known"),
-  counts: z.boolean().describe("Whether the member may approve at this moment"),
-  linked_by: z.string().nullable().describe("E-mail address of the owner who linked the user"),
+    .describe("Whose decisions they are; null if not known"),
+  counts: z.boolean().describe("Whether the member may approve now"),
+  linked_by: z.string().nullable().describe("The owner's e-mail address"),
   linked_at: isoTime,
 });
 
@@ -66,7 +66,7 @@ function linkRoute(deps: Deps): Route {
       username: oneLine(253).describe(
         "The name that `kubectl auth whoami` prints; not a service account or node",
       ),
-      member_account_id: z.guid().optional().describe("The member whose role decides; by default the caller"),
+      member_account_id: z.guid().optional().describe("Default: the caller"),
     }),
     activityDetails: ({ cluster, username, member_account_id: member }) => ({
       ...{ cluster_id: cluster, username },

@@ -24,10 +24,7 @@ const shown = z.object({
   four_eyes: z.boolean(),
   asked_at: isoTime,
   accepted_at: isoTime.nullable(),
-  accepted_by: z
-    .string()
-    .nullable()
-    .describe("E-mail address of the owner who accepted it or changed its limits last"),
+  accepted_by: z.string().nullable().describe("The last owner who accepted it, by e-mail address"),
 });
 
 /** A binding, as the API returns it. */

@@ -3,6 +3,7 @@ import type { Database } from "../db/database.ts";
 import { idText, isoTime } from "../input/schemas.ts";
 import { memberRoles, type Route, route } from "../route.ts";
 import { changeMember, listMembers, type Member, requireOrganization } from "./members.ts";
+import { readSetups, type SetupsOf } from "./setups.ts";
 
 const path = "/v1/service/organization/members";
 const params = z.object({ account_id: idText });
@@ -14,6 +15,7 @@ const shown = z.object({
   last_name: z.string().nullable(),
   role: z.enum(memberRoles),
   joined_at: isoTime,
+  setups: z.array(z.string()).describe("What ends when the member leaves"),
 });
 /** A member, as the API returns it. */
 export type MemberAnswer = z.infer<typeof shown>;
@@ -35,12 +37,14 @@ function listRoute(db: Database): Route {
     answer: {
       status: 200,
       schema: z.object({ members: z.array(shown) }),
-      description: "Those who joined first come first",
+      description: "In the order of joining",
     },
     errors: ["not_available"],
     async handle({ caller }) {
       requireOrganization(caller);
-      return { body: { members: (await listMembers(db, caller.accountId)).map(show) } };
+      const members = await listMembers(db, caller.accountId);
+      const setupsOf = await readSetups(db, caller.accountId);
+      return { body: { members: members.map((member) => show(member, setupsOf)) } };
     },
   });
 }
@@ -63,7 +67,8 @@ function changeRoute(db: Database): Route {
       requireOrganization(caller);
       const change = { accountId: params.account_id, role: body.role, by: caller.person.accountId };
       const member = await changeMember(db, caller.accountId, change);
-      return { body: show(member), activityDetails: { email: member.email } };
+      const setupsOf = await readSetups(db, caller.accountId);
+      return { body: show(member, setupsOf), activityDetails: { email: member.email } };
     },
   });
 }
@@ -113,6 +118,6 @@ function leaveRoute(db: Database): Route {
   });
 }
 
-function show({ joined_at, ...member }: Member): MemberAnswer {
-  return { ...member, joined_at: joined_at.toISOString() };
+function show({ joined_at, ...member }: Member, setupsOf: SetupsOf): MemberAnswer {
+  return { ...member, joined_at: joined_at.toISOString(), setups: setupsOf(member.account_id) };
 }

@@ -2,6 +2,7 @@ import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
 import type { MemberRole, SessionCaller } from "../route.ts";
+import { endOwnersSetups, endSetups } from "./setups.ts";
 
 /** Throws `not_available` for a call that is not made for an organization. */
 export function requireOrganization({ organization }: SessionCaller): void {
@@ -45,7 +46,8 @@ export async function lockMembers(tx: Transaction, organizationId: string): Prom
 type MemberChange = { accountId: string; role: MemberRole | null; by: string };
 
 /**
- * Changes a member's role, or removes the member. The caller must be an owner, unless they remove themselves.
+ * Changes a member's role, or removes the member. What the member set up then ends, unless another owner took
+ * it over. The caller must be an owner, unless they remove themselves.
  * Throws `not_found`, `forbidden`, and `last_owner` if no owner would remain.
  */
 export async function changeMember(
@@ -66,10 +68,21 @@ export async function changeMember(
     const hasOwner = members.some((each) => each !== member && each.role === "owner");
     if (role !== "owner" && !hasOwner) throw new ApiError("last_owner");
     await writeRole(tx, organizationId, accountId, role);
-    if (role !== "owner") await withdrawInvitations(tx, organizationId, accountId);
-    if (role === null) await endLinks(tx, organizationId, accountId);
+    if (role !== "owner") await endPowers(tx, organizationId, accountId, role);
     return { ...member, role: role ?? member.role };
   });
+}
+
+/** Ends what a person set up who is no longer an owner, or no longer a member if the role is `null`. */
+async function endPowers(
+  tx: Transaction,
+  organizationId: string,
+  accountId: string,
+  role: MemberRole | null,
+): Promise<void> {
+  await withdrawInvitations(tx, organizationId, accountId);
+  const end = role === null ? endSetups : endOwnersSetups;
+  await end(tx, organizationId, accountId);
 }
 
 async function withdrawInvitations(
@@ -80,11 +93,6 @@ async function withdrawInvitations(
   await tx("organization_invitations")
     .where({ organization_id: organizationId, invited_by: accountId })
     .delete();
-}
-
-/** Ends the links of cluster users to a member. They stay ended if the person joins again. */
-async function endLinks(tx: Transaction, organizationId: string, accountId: string): Promise<void> {
-  await tx("cluster_approvers").where({ account_id: organizationId, member_id: accountId }).delete();
 }
 
 async function writeRole(

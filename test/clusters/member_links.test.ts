@@ -117,6 +117,7 @@ describe("a decision by a linked cluster user", () => {
       await must(linked.client.post("/v1/service/organization/invitations/accept", { token }));
       await expectRefused();
       await must(actingFor(linked, id).post(PATH, ANN));
+      await must(actingFor(linked, id).put("/v1/service/namespace-bindings/c1/default", {}));
       expect((await scene.decide()).body.status).toBe("approved");
     });
 

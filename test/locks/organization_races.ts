@@ -2,9 +2,10 @@ import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
 import type { Person, TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
-import { addMember } from "../support/members.ts";
+import { actingFor, addMember } from "../support/members.ts";
 import { registerPlatform, type TestPlatform } from "../support/platform_world.ts";
 import type { SlowCall } from "../support/surroundings/slow_servers.ts";
+import { ANN } from "./declared_scene.ts";
 import { lockAccount, ORGANIZATION, type RaceRow, type Sql } from "./races.ts";
 
 type Team = { owner: Person; member: Person };
@@ -66,6 +67,22 @@ export const organizationRaces: Record<string, RaceRow[]> = {
     ),
   ],
   remove_organization_member: [
+    {
+      title: "while a decision of the member's cluster user is being stored",
+      gets: ["200"],
+      async prepare(api) {
+        const owner = await api.person({ organization_name: "Engines" });
+        const member = await addMember(api, owner.accountId, "owner");
+        await actingFor(member, owner.accountId).post("/v1/service/cluster-approvers", ANN);
+        return {
+          holds: ["select from cluster_approvers where account_id = $1 for share", owner.accountId],
+          call: () => owner.client.call("DELETE", memberPath({ owner, member })),
+          async check() {
+            expect(await api.db("cluster_approvers").where({ account_id: owner.accountId })).toEqual([]);
+          },
+        };
+      },
+    },
     ofMembers(
       "who is the last owner since another demotion",
       "403 forbidden",

@@ -25,6 +25,7 @@ export function actingFor({ client }: Person, organizationId: string) {
   return {
     get: (path: string) => call("GET", path),
     post: (path: string, body?: unknown) => call("POST", path, body),
+    put: (path: string, body: unknown) => call("PUT", path, body),
     patch: (path: string, body: unknown) => call("PATCH", path, body),
     delete: (path: string) => call("DELETE", path),
   };

@@ -121,6 +121,16 @@ export const ORGANIZATION = {
   remove: "Remove from the organization",
   removeLead:
     "They may do nothing for the organization from their next click on. What they did stays. API keys and secrets that they saw stay good: replace those.",
+  setupsTitle: "What this person set up",
+  setupsLead:
+    "All of it ends when the person leaves or is removed. With another role than owner, links to other members and confirmations end. An owner takes over what should go on: link the user again, save the namespace again, or confirm again.",
+  setupKinds: {
+    cluster_approver: "User of a cluster who decides",
+    namespace_binding: "Namespace that acts for the organization",
+    platform_adoption: "Confirmation that an object may take over a platform",
+    agent_adoption: "Confirmation that an object may take over an agent",
+  },
+  leaveEnds: "What you set up ends, unless another owner takes it over first:",
   itsYou: "This is you.",
   lastOwner:
     "An organization always has an owner, and this is the only one: make another member an owner first. Until then this role cannot change, and this member can neither leave nor be removed.",

@@ -23,7 +23,7 @@ const confirmed = z.object({
   namespace: z.string(),
   name: z.string(),
   confirmed_at: isoTime,
-  confirmed_by: z.string().nullable().describe("E-mail address of the owner who confirmed it"),
+  confirmed_by: z.string().nullable().describe("The owner's e-mail address"),
 });
 const waiting = z.object({ adoption: confirmed.nullable() });
 /** The object that may take over a platform or an agent. */

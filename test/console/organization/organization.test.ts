@@ -209,3 +209,16 @@ describe("the activity page", () => {
     expect(one.words).toContain(`${owner.email}`);
   });
 });
+
+test("the page of a member shows what ends with the membership, and so does the page on which the member leaves", async () => {
+  const seen = await organizationOf(api);
+  const { client, accountId } = seen.owner;
+  const page = await seen.open(`/console/organization/members/${seen.ids.member}`);
+  expect(page.words).toContain("What this person set up");
+  expect(page.words).toContain("User of a cluster who decides: c1/ann@example.test");
+  await client.call("PUT", "/v1/service/namespace-bindings/c1/team", { body: {} });
+  const own = await seen.open("/console/organization/leave");
+  expect(own.words).toContain("What you set up ends, unless another owner takes it over first:");
+  expect(own.text).toContain('href="/console/clusters/c1/team"');
+  expect(await api.db("namespace_bindings").where({ account_id: accountId })).toHaveLength(2);
+});

@@ -31,6 +31,11 @@ export async function organizationOf(
   await post("domains", { domain });
   await post("domains", { domain: `shop.${domain}` });
   await post(`domains/${domain}/verify`, undefined);
+  await owner.client.post("/v1/service/cluster-approvers", {
+    cluster: "c1",
+    username: "ann@example.test",
+    member_account_id: approver.accountId,
+  });
   const ids = { organization: id, member: approver.accountId, invitation: String(invitation_id), domain };
   return { ...browserOf(api, owner.client), ids, owner, approver };
 }

@@ -27,7 +27,8 @@ export const memberPage = page<Data>({
   },
   title: ({ texts }, { member }) => texts.organization.memberTitle(nameOf(member)),
   back: ({ at, texts }) => ({ to: at("/organization"), text: texts.organization.navigation }),
-  render: (visit, data) => html`${known(visit, data)}${data.isLastOwner ? undefined : changes(visit, data)}`,
+  render: (visit, data) =>
+    html`${known(visit, data)}${data.isLastOwner ? undefined : html`${setupCard(visit, data)}${changes(visit, data)}`}`,
   forms: {
     role: {
       errorFields: { last_owner: "role" },
@@ -68,6 +69,37 @@ function known(visit: Visit, { member, isLastOwner }: Data): Html {
   ${isLastOwner && html`<p class="refusal below">${words.lastOwner}</p>`}</section>`;
 }
 
+/** Returns what ends with the membership, with links to the pages on which an owner takes it over. */
+function setupCard(visit: Visit, { member }: Data): Html | undefined {
+  const { organization: words } = visit.texts;
+  if (member.setups.length === 0) return undefined;
+  return html`<section class="card"><h2>${words.setupsTitle}</h2><p class="quiet">${words.setupsLead}</p>
+    ${setupList(visit, member)}</section>`;
+}
+
+function setupList({ texts, at }: Visit, { setups }: Member): Html {
+  const { setupKinds } = texts.organization;
+  return html`<ul>${setups.map((setup) => {
+    const [kind = "", ...rest] = setup.split("/");
+    const what = rest.join("/");
+    const label = Object.hasOwn(setupKinds, kind) ? setupKinds[kind as keyof typeof setupKinds] : kind;
+    return html`<li>${label}: <a href=${at(pathOf(kind, what))}>${what}</a></li>`;
+  })}</ul>`;
+}
+
+function pathOf(kind: string, what: string): string {
+  switch (kind) {
+    case "namespace_binding":
+      return `/clusters/${what.split("/").map(encodeURIComponent).join("/")}`;
+    case "platform_adoption":
+      return `/platforms/${encodeURIComponent(what)}/adoption`;
+    case "agent_adoption":
+      return `/agents/${encodeURIComponent(what)}/adoption`;
+    default:
+      return "/clusters";
+  }
+}
+
 function changes(visit: Visit, { member }: Data): Html {
   const { organization: words } = visit.texts;
   return html`<section class="card"><h2>${words.roleTitle}</h2><p class="quiet">${words.roleLead}</p>
@@ -91,7 +123,7 @@ function changes(visit: Visit, { member }: Data): Html {
     })}</section>`;
 }
 
-type Leaving = { name: string; isLastOwner: boolean };
+type Leaving = { name: string; isLastOwner: boolean; own: Member | undefined };
 
 /** The page on which a member leaves an organization. */
 export const leavePage = page<Leaving>({
@@ -105,11 +137,11 @@ export const leavePage = page<Leaving>({
       visit.call("list_organization_members"),
     ]);
     const own = members.find(({ account_id }) => account_id === signedIn(visit).account_id);
-    return { name: organization_name, isLastOwner: own !== undefined && isLastOwner(members, own) };
+    return { name: organization_name, isLastOwner: own !== undefined && isLastOwner(members, own), own };
   },
   title: ({ texts }) => texts.organization.leaveTitle,
   back: ({ at, texts }) => ({ to: at("/organization"), text: texts.organization.navigation }),
-  render(visit, { name, isLastOwner }) {
+  render(visit, { name, isLastOwner, own }) {
     const { organization: words } = visit.texts;
     const isSaid = visit.failure !== undefined;
     return html`${
@@ -117,7 +149,8 @@ export const leavePage = page<Leaving>({
         ? !isSaid && html`<p class="refusal">${words.lastOwner}</p>`
         : form(visit, {
             name: "leave",
-            content: html`<p>${words.leaveLead(name)}</p>`,
+            content: html`<p>${words.leaveLead(name)}</p>
+              ${own !== undefined && own.setups.length > 0 && html`<p>${words.leaveEnds}</p>${setupList(visit, own)}`}`,
             submit: words.leaveButton,
             tone: "danger",
           })

@@ -1,0 +1,195 @@
+import { beforeEach, describe, expect, test } from "vitest";
+import { type Person, runningApi } from "../support/api.ts";
+import { actingFor, addMember } from "../support/members.ts";
+import { errorCode, registerPlatform } from "../support/platform_world.ts";
+
+const APPROVERS = "/v1/service/cluster-approvers";
+const BINDINGS = "/v1/service/namespace-bindings";
+const MEMBERS = "/v1/service/organization/members";
+const LEAVE = "/v1/service/organization/leave";
+const api = runningApi();
+
+let opener: Person;
+let id: string;
+let owner: Person;
+let approver: Person;
+beforeEach(async () => {
+  opener = await api.person({ organization_name: "Analytical Engines" });
+  id = opener.accountId;
+  owner = await addMember(api, id, "owner");
+  approver = await addMember(api, id, "approver");
+});
+
+const must = async (call: Promise<{ status: number; text: string; body: Record<string, unknown> }>) => {
+  const answer = await call;
+  if (answer.status >= 300) throw new Error(answer.text);
+  return answer.body;
+};
+const user = (name: string) => ({ cluster: "c1", username: `${name}@example.test` });
+
+/** Sets up one of everything as a person. Returns the items and the platform. */
+async function setUp(by: Person) {
+  const { put, post } = actingFor(by, id);
+  await must(post(APPROVERS, user("own")));
+  await must(post(APPROVERS, { ...user("others"), member_account_id: approver.accountId }));
+  await must(put(`${BINDINGS}/c1/team`, { ceiling: ["data:read"] }));
+  const { platformId } = await registerPlatform(opener, {}, "/v1/service/platforms");
+  const adoption = `/v1/service/platforms/${platformId}/adoption`;
+  await must(put(adoption, { cluster: "c1", namespace: "team", name: "shop" }));
+  await api.db("declared_ceilings").insert({
+    account_id: id,
+    cluster_id: "c1",
+    namespace: "team",
+    name: "shop",
+    ceiling: ["data:read"],
+  });
+  return {
+    adoption,
+    items: [
+      "cluster_approver/c1/others@example.test",
+      "cluster_approver/c1/own@example.test",
+      "namespace_binding/c1/team",
+      `platform_adoption/${platformId}`,
+    ],
+  };
+}
+
+async function itemsOf({ accountId }: Person, by = opener): Promise<string[] | undefined> {
+  const { members } = await must(actingFor(by, id).get(MEMBERS));
+  return (members as { account_id: string; setups: string[] }[]).find((each) => each.account_id === accountId)
+    ?.setups;
+}
+
+/** Returns what is in force: the links, the namespace `team`, its ceilings, and the confirmation. */
+async function inForce(adoption: string) {
+  const { get } = actingFor(opener, id);
+  const links = (await get(APPROVERS)).body.cluster_approvers as Record<string, unknown>[];
+  const bindings = (await get(BINDINGS)).body.namespace_bindings as Record<string, unknown>[];
+  const ceilings = await api.db("declared_ceilings").where({ account_id: id });
+  return {
+    links: links.map(({ username, member, linked_by }) => [
+      username,
+      (member as { email: string }).email,
+      linked_by,
+    ]),
+    accepted: bindings.filter(({ namespace }) => namespace === "team").map(({ accepted_by }) => accepted_by),
+    ceilings: ceilings.length,
+    confirmed: ((await get(adoption)).body.adoption as { confirmed_by: string } | null)?.confirmed_by,
+  };
+}
+const NOTHING = { links: [], accepted: [], ceilings: 0, confirmed: undefined };
+
+test("members see what each member set up, and nobody else does", async () => {
+  const { items } = await setUp(owner);
+  expect(await itemsOf(owner)).toEqual(items);
+  expect(await itemsOf(owner, approver)).toEqual(items);
+  expect(await itemsOf(approver)).toEqual(items.slice(0, 1));
+  expect(await itemsOf(opener)).toEqual(["namespace_binding/c1/default"]);
+  const stranger = await api.person({ organization_name: "Others" });
+  const { body } = await stranger.client.get(MEMBERS);
+  expect(body.members).toMatchObject([{ setups: ["namespace_binding/c1/default"] }]);
+});
+
+describe("everything that a person set up ends", () => {
+  test.each(["owner", "opener"])("when the %s is removed", async (who) => {
+    const [gone, other] = who === "owner" ? [owner, opener] : [opener, owner];
+    const { adoption } = await setUp(gone);
+    await must(actingFor(other, id).delete(`${MEMBERS}/${gone.accountId}`));
+    const left = await api.db("cluster_approvers").where({ account_id: id });
+    const bound = await api.db("namespace_bindings").where({ account_id: id, namespace: "team" });
+    const ceilings = await api.db("declared_ceilings").where({ account_id: id });
+    const confirmed = (await actingFor(other, id).get(adoption)).body.adoption;
+    expect({ left, bound, ceilings, confirmed }).toEqual({
+      left: [],
+      bound: [],
+      ceilings: [],
+      confirmed: null,
+    });
+  });
+
+  test("when the person leaves", async () => {
+    const { adoption } = await setUp(owner);
+    await must(actingFor(owner, id).post(LEAVE));
+    expect(await inForce(adoption)).toEqual(NOTHING);
+  });
+
+  test("also if nobody knows who set it up, but requests of namespaces stay", async () => {
+    const { adoption } = await setUp(owner);
+    const own = { account_id: id };
+    await api.db("cluster_approvers").where(own).update({ linked_by: null, member_id: null });
+    await api.db("namespace_bindings").where(own).update({ accepted_by: null });
+    await api.db("adoptions").where(own).update({ confirmed_by: null });
+    await api.db("namespace_bindings").insert({
+      ...{ account_id: id, cluster_id: "c1", namespace: "asking", ceiling: null, four_eyes: false },
+      ...{ asked_at: api.clock.now(), accepted_at: null, accepted_by: null },
+    });
+    await must(actingFor(approver, id).post(LEAVE));
+    expect(await inForce(adoption)).toEqual(NOTHING);
+    expect(await api.db("namespace_bindings").where(own)).toMatchObject([{ namespace: "asking" }]);
+  });
+
+  test("but nothing that others set up", async () => {
+    const { adoption } = await setUp(opener);
+    const before = await inForce(adoption);
+    await must(actingFor(opener, id).delete(`${MEMBERS}/${owner.accountId}`));
+    expect(await inForce(adoption)).toEqual(before);
+  });
+});
+
+test("an owner who loses the role keeps only their own link and the namespaces", async () => {
+  const { adoption } = await setUp(owner);
+  await must(actingFor(opener, id).patch(`${MEMBERS}/${owner.accountId}`, { role: "approver" }));
+  expect(await inForce(adoption)).toEqual({
+    links: [["own@example.test", owner.email, owner.email]],
+    accepted: [owner.email],
+    ceilings: 1,
+    confirmed: undefined,
+  });
+});
+
+describe("an owner takes over what a person set up", () => {
+  async function takenOver(): Promise<string> {
+    const { adoption, items } = await setUp(owner);
+    const { put, post } = actingFor(opener, id);
+    await must(post(APPROVERS, user("own")));
+    await must(post(APPROVERS, { ...user("others"), member_account_id: approver.accountId }));
+    await must(put(`${BINDINGS}/c1/team`, { ceiling: ["data:read"] }));
+    await must(put(adoption, { cluster: "c1", namespace: "team", name: "shop" }));
+    expect(await itemsOf(owner)).toEqual([]);
+    expect(await itemsOf(opener)).toEqual([
+      ...items.slice(0, 2),
+      "namespace_binding/c1/default",
+      ...items.slice(2),
+    ]);
+    return adoption;
+  }
+
+  test("by linking, accepting and confirming again, so that all of it outlives the removal", async () => {
+    const adoption = await takenOver();
+    await must(actingFor(opener, id).delete(`${MEMBERS}/${owner.accountId}`));
+    expect(await inForce(adoption)).toEqual({
+      links: [
+        ["others@example.test", approver.email, opener.email],
+        ["own@example.test", opener.email, opener.email],
+      ],
+      accepted: [opener.email],
+      ceilings: 1,
+      confirmed: opener.email,
+    });
+  });
+
+  test("and the rest ends", async () => {
+    const { adoption } = await setUp(owner);
+    await must(actingFor(opener, id).put(`${BINDINGS}/c1/team`, { ceiling: ["data:read"] }));
+    await must(actingFor(owner, id).post(LEAVE));
+    expect(await inForce(adoption)).toEqual({ ...NOTHING, accepted: [opener.email], ceilings: 1 });
+  });
+
+  test("but a member with another role cannot", async () => {
+    const { items } = await setUp(owner);
+    const { put, post } = actingFor(approver, id);
+    expect(errorCode(await post(APPROVERS, user("own")))).toBe("forbidden");
+    expect(errorCode(await put(`${BINDINGS}/c1/team`, {}))).toBe("forbidden");
+    expect(await itemsOf(owner)).toEqual(items);
+  });
+});
