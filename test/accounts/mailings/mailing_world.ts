@@ -11,6 +11,13 @@ export type MailingApi = TestApi & {
   breakMail(): () => void;
 };
 
+const BASE_URL = "https://deputize.example.com/agents";
+
+/** Returns a mail of the API's own loop as if the API had the base URL of the tests. */
+function moved(mail: Mail): Mail {
+  return JSON.parse(JSON.stringify(mail).replaceAll("http://127.0.0.1/", `${BASE_URL}/`));
+}
+
 /** Starts an API before the first test of a file. Its own loop may send the mails before the test does. */
 export function mailingApi(options: ApiOptions = {}): MailingApi {
   const mails: Mail[] = [];
@@ -26,14 +33,14 @@ export function mailingApi(options: ApiOptions = {}): MailingApi {
     ...options,
     mailer: (own) => ({
       ...own,
-      send: (mail) => (mail.html === undefined ? own.send(mail) : mailer.send(mail)),
+      send: (mail) => (mail.html === undefined ? own.send(mail) : mailer.send(moved(mail))),
     }),
   });
 
   async function settle(): Promise<void> {
     const { db, clock, log, sealingKey } = api;
     const deps = { db, clock, log, mailer, tokens: createStopTokens(sealingKey), attemptMs: 1_000 };
-    const place = { baseUrl: "https://deputize.example.com/agents", word: "service" };
+    const place = { baseUrl: BASE_URL, word: "service" };
     for (let isDue = true; isDue; ) {
       await sendMailings({ ...deps, place, measure: () => {} }, 8);
       const { rows } = await db.raw(
