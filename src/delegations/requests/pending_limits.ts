@@ -10,38 +10,62 @@ export const MAX_ACCOUNT_PENDING = 1_000;
 /** The part of each limit that one requester can use, if others may file requests too. */
 const REQUESTER_SHARE = 0.8;
 
-/** The requester: a person, or `null` for the objects of all clusters. */
+/** The part of the clusters' share of an account that one namespace can use. */
+const NAMESPACE_SHARE = 0.8;
+
+/** The most pending requests of one namespace in an account. */
+const MAX_NAMESPACE_PENDING = MAX_ACCOUNT_PENDING * REQUESTER_SHARE * NAMESPACE_SHARE;
+
+/**
+ * The requester: a person, or `null` for the objects of all clusters. `clusterId` is the cluster of the
+ * object, whose namespace is that of its platform.
+ */
 export type Requester = {
   accountId: string;
   connectionId: string;
   requestedBy: string | null;
+  clusterId: string | null;
   /** Whether nobody else can file requests with a session, because the account is a personal one. */
   isAlone: boolean;
 };
 
-type Counts = { connection: number; own: number; account: number; own_account: number };
+type Counts = {
+  connection: number;
+  own: number;
+  account: number;
+  own_account: number;
+  namespace: number;
+};
 
 /**
  * Throws `request_limit` if the connection or the account has too many pending requests, or too many of this
- * requester. So neither one member of an organization nor the clusters can block everybody else.
+ * requester. So neither one member of an organization nor the clusters can block everybody else, and no
+ * namespace can block all other namespaces.
  *
  * The caller must hold the connection's lock, which makes the connection's limit exact. Calls for other
  * connections at the same time can exceed the account's limit, each by one request.
  */
 export async function checkPending(
   tx: Transaction,
-  { accountId, connectionId, requestedBy, isAlone }: Requester,
+  { accountId, connectionId, requestedBy, clusterId, isAlone }: Requester,
   now: Date,
 ): Promise<void> {
   const { rows } = await tx.raw<{ rows: [Counts] }>(
     `select count(*) filter (where of_connection)::int as connection,
             count(*) filter (where of_connection and is_own)::int as own,
-            count(*)::int as account, count(*) filter (where is_own)::int as own_account
-     from (select connection_id = :connectionId as of_connection,
-                  requested_by is not distinct from :requestedBy as is_own
-           from delegation_requests
-           where account_id = :accountId and status = 'pending' and expires_at > :now) as pending`,
-    { accountId, connectionId, requestedBy, now },
+            count(*)::int as account, count(*) filter (where is_own)::int as own_account,
+            count(*) filter (where of_namespace)::int as namespace
+     from (select r.connection_id = :connectionId as of_connection,
+                  r.requested_by is not distinct from :requestedBy as is_own,
+                  r.requested_by is null and split_part(r.external_id, '.', 1) = :clusterId
+                    and p.object_namespace = asking.object_namespace as of_namespace
+           from delegation_requests r
+           join connections c on c.connection_id = r.connection_id
+           join platforms p on p.platform_id = c.platform_id
+           join connections own on own.connection_id = :connectionId
+           join platforms asking on asking.platform_id = own.platform_id
+           where r.account_id = :accountId and r.status = 'pending' and r.expires_at > :now) as pending`,
+    { accountId, connectionId, requestedBy, clusterId, now },
   );
   const [pending] = rows;
   const share = isAlone ? 1 : REQUESTER_SHARE;
@@ -54,6 +78,9 @@ export async function checkPending(
   }
   if (pending.own_account >= MAX_ACCOUNT_PENDING * share) {
     throw reached(`The account has ${MAX_ACCOUNT_PENDING * share} pending requests of this requester`);
+  }
+  if (pending.namespace >= MAX_NAMESPACE_PENDING) {
+    throw reached(`The account has ${MAX_NAMESPACE_PENDING} pending requests of this namespace`);
   }
 }
 

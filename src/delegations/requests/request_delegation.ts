@@ -1,5 +1,6 @@
 import { noteMail } from "../../accounts/mailings/queue.ts";
 import { addSeconds, type Clock, signingSeconds } from "../../clock.ts";
+import { clusterOf } from "../../clusters/identify_operator.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import type { AgentRow, DelegationRequestRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
@@ -59,8 +60,10 @@ export async function requestDelegation(
     const scope = chooseScope(platform, newRequest.scope);
     const now = clock.now();
     checkGrantable(owner, agent, scope, newRequest, now);
-    const { requestedBy = null, isAlone = false } = newRequest;
-    const requester = { accountId: agent.account_id, connectionId: connection_id, requestedBy, isAlone };
+    const { requestedBy = null, isAlone = false, externalId = null } = newRequest;
+    const clusterId = externalId === null ? null : clusterOf(externalId);
+    const asking = { accountId: agent.account_id, connectionId: connection_id };
+    const requester = { ...asking, requestedBy, clusterId, isAlone };
     await checkPending(tx, requester, now);
     return insertRequest(tx, agent, scope, newRequest, now);
   });

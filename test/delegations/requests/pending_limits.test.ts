@@ -112,6 +112,46 @@ describe("one requester", () => {
   });
 });
 
+test("one namespace can have 640 pending requests of an account, so other namespaces can still request", async () => {
+  const { email, client } = await api.person({ organization_name: "Mills" });
+  await client.call("PUT", "/v1/service/namespace-bindings/c1/other", { body: {} });
+  const uid = () => `c1.${randomUUID()}`;
+  /** Declares a platform with an agent in a namespace. Returns a function that declares a Delegation. */
+  const declareIn = async (namespace: string) => {
+    const [platform, agent] = [uid(), uid()];
+    const object = (name: string) => ({ object: { namespace, name: `${name}-${randomUUID()}` } });
+    const put = (kind: string, id: string, fields: object) =>
+      api.operator("PUT", `/internal/v1/${kind}/${id}`, { ...object(kind), ...fields });
+    await put("platforms", platform, {
+      account_email: email,
+      name: "Shop",
+      surface_type: "agentic_api",
+      default_allowed_scopes: ["data:read"],
+    });
+    const platform_external_id = platform;
+    await put("agents", agent, { platform_external_id, name: "bot", agent_type: "api_agent" });
+    const fields = { platform_external_id, agent_external_id: agent, requested_scope: ["data:read"] };
+    return () => put("delegations", uid(), fields);
+  };
+  const [inDefault, elsewhere, inOther] = [
+    await declareIn("default"),
+    await declareIn("default"),
+    await declareIn("other"),
+  ];
+  const id = String((await elsewhere()).body.request_id);
+  const requests = () => api.db("delegation_requests").where({ request_id: id }).first();
+  expect(await requests()).toBeDefined();
+  await copyRequest(api.db, id, 638);
+  await api
+    .db("delegation_requests")
+    .where({ connection_id: (await requests())?.connection_id ?? "" })
+    .whereNull("external_id")
+    .update({ external_id: api.db.raw("'c1.' || gen_random_uuid()") });
+  expect(codeOf(await inDefault())).toBe("200 pending");
+  expect(codeOf(await inDefault())).toBe("409 request_limit");
+  expect(codeOf(await inOther())).toBe("200 pending");
+});
+
 describe("an account", () => {
   test("has at most 1,000 pending requests, of which one member can have 800", async () => {
     const { requestId, developer, owner, connect, askAs } = await organization();
