@@ -81,8 +81,17 @@ export type TokenConfig = {
   environment: Readonly<Record<string, string>>;
 };
 
-/** Files of the vault's TLS server, and the list of revoked certificates. */
-export type TlsConfig = { caFile: string; certFile: string; keyFile: string; revokedFile: string };
+/**
+ * Files of the vault's TLS server, the list of revoked certificates, and the file in which the vault stores
+ * all serial numbers that were ever on the list.
+ */
+export type TlsConfig = {
+  caFile: string;
+  certFile: string;
+  keyFile: string;
+  revokedFile: string;
+  knownRevokedFile: string;
+};
 
 /** All settings of the process. All paths are absolute. */
 export type Config = {
@@ -193,6 +202,7 @@ function readConfig(environment: Environment, check: (settings: Partial<Settings
       certFile: inData(settings.KEYVAULT_TLS_CERT_FILE, "tls", "server.pem"),
       keyFile: inData(settings.KEYVAULT_TLS_KEY_FILE, "tls", "server.key"),
       revokedFile: inData(settings.KEYVAULT_TLS_REVOKED_FILE, "tls", "revoked"),
+      knownRevokedFile: join(dataDir, "known_revoked"),
     },
     tlsDir: join(dataDir, "tls"),
     serverNames: settings.KEYVAULT_SERVER_NAMES,

@@ -13,7 +13,7 @@ import {
   type Validity,
 } from "./authority.ts";
 import { ENDS, hasCertificate, readAuthority, requireTls } from "./inventory.ts";
-import { normalizeSerial, readRevoked } from "./material.ts";
+import { normalizeSerial, readRevoked } from "./revocations.ts";
 
 /** Days for which an authority is valid. */
 export const AUTHORITY_DAYS = 3650;

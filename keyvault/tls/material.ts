@@ -2,6 +2,7 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import type { TlsConfig } from "../config.ts";
 import { UserError } from "../errors.ts";
+import { normalizeSerial } from "./revocations.ts";
 
 /**
  * Contents of the TLS files: PEM bytes of the vault's server, parsed authorities, and revoked serial numbers.
@@ -15,22 +16,19 @@ export type TlsMaterial = {
 };
 
 const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
-const SERIAL_LINE = /^([0-9a-f]{1,64})\s*(#.*)?$/;
 
 /**
- * Reads the server's TLS files and the revocation list. `former` contains the serial numbers revoked so far.
- * A missing list counts as empty only if `former` is empty. Throws a `UserError` that names the file if a
- * file is missing or damaged, or if the key does not match the certificate.
+ * Reads the server's TLS files. Throws a `UserError` that names the file if a file is missing or damaged, or
+ * if the key does not match the certificate.
  */
 export async function readMaterial(
-  files: TlsConfig,
-  former: ReadonlySet<string> = new Set(),
+  files: Pick<TlsConfig, "caFile" | "certFile" | "keyFile">,
+  revoked: ReadonlySet<string>,
 ): Promise<TlsMaterial> {
-  const [ca, cert, key, revoked] = await Promise.all([
+  const [ca, cert, key] = await Promise.all([
     readPem(files.caFile),
     readPem(files.certFile),
     readPem(files.keyFile),
-    readRevoked(files.revokedFile, former),
   ]);
   const authorities = readCertificates(files.caFile, ca);
   if (authorities.length === 0) {
@@ -58,14 +56,6 @@ export function writeCertificates(certificates: readonly X509Certificate[]): Buf
   return Buffer.from(certificates.map((certificate) => certificate.toString()).join(""));
 }
 
-/** Returns a serial number as in the revocation list: lower-case hexadecimal without leading zeros. */
-export function normalizeSerial(serial: string): string {
-  return serial
-    .replaceAll(":", "")
-    .toLowerCase()
-    .replace(/^0+(?=.)/, "");
-}
-
 /**
  * Returns whether an authority issued this client certificate and no list revokes it. Ignores dates and role.
  */
@@ -80,36 +70,6 @@ async function readPem(file: string): Promise<Buffer> {
   } catch (error) {
     throw new UserError(`${file} cannot be read: run "keyvault init", or put it back`, { cause: error });
   }
-}
-
-/** The revocation list of a running vault was removed. */
-export class ListGone extends UserError {}
-
-/**
- * Reads the serial numbers of a revocation list. Throws `ListGone` if the file does not exist, unless
- * `former` is empty. Throws a `UserError` that names the first line that is not a serial number.
- */
-export async function readRevoked(
-  file: string,
-  former: ReadonlySet<string> = new Set(),
-): Promise<ReadonlySet<string>> {
-  const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
-    if (error.code === "ENOENT" && former.size === 0) return "";
-    if (error.code === "ENOENT") {
-      throw new ListGone(`${file} is gone: the certificates on it stay revoked until it is put back`);
-    }
-    throw new UserError(`${file} cannot be read: make it a file that this user may read`, { cause: error });
-  });
-  const serials = text.split("\n").flatMap((text, index) => {
-    const line = text.trim();
-    if (line === "" || line.startsWith("#")) return [];
-    const [, serial] = SERIAL_LINE.exec(line.toLowerCase().replaceAll(":", "")) ?? [];
-    if (serial !== undefined) return [normalizeSerial(serial)];
-    throw new UserError(
-      `${file}: line ${index + 1} is not a hexadecimal serial number; no revocation is read until it is corrected`,
-    );
-  });
-  return new Set(serials);
 }
 
 function parse<T>(file: string, read: () => T): T {

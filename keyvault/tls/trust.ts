@@ -2,7 +2,8 @@ import { X509Certificate } from "node:crypto";
 import type { TlsConfig } from "../config.ts";
 import { reasonOf } from "../errors.ts";
 import type { Logger } from "../log.ts";
-import { isTrusted, ListGone, readMaterial, type TlsMaterial } from "./material.ts";
+import { isTrusted, readMaterial, type TlsMaterial } from "./material.ts";
+import { openRevocations } from "./revocations.ts";
 
 /** The contents of the TLS files. The vault reloads them while it runs. */
 export type Trust = {
@@ -12,9 +13,8 @@ export type Trust = {
   onChange(apply: (material: TlsMaterial) => void): void;
   /**
    * Reloads the files now, after reloads in progress. If files are damaged, missing or do not belong
-   * together, logs this and changes nothing. A new revocation takes effect immediately. A serial number that
-   * was removed from the list stays revoked until the list has not changed for a second, because another
-   * process may still be writing the list.
+   * together, logs this and continues with the former files. A new revocation takes effect in any case. A
+   * serial number that was removed from the list stays revoked.
    */
   refresh(): Promise<void>;
   stop(): void;
@@ -24,57 +24,44 @@ export type Trust = {
 export type AcceptsCertificate = (certificate: string, now: Date) => boolean;
 
 const EVERY_MS = 2_000;
-const QUIET_MS = 1_000;
 
 /**
  * Loads the TLS files and reloads them every two seconds. Rejects with a `UserError` if the first load fails.
  */
 export async function openTrust(files: TlsConfig, log: Logger): Promise<Trust> {
-  let material = await readMaterial(files);
+  const revocations = await openRevocations(files);
+  let material = await readMaterial(files, await revocations.read());
   let generation = 0;
-  let loggedReason = "";
-  let listed = { revoked: material.revoked, since: performance.now() };
+  let logged = "";
   let reloads = Promise.resolve();
-  /**
-   * Serial numbers of a list whose file was found missing. They remain revoked even if a new list lacks them.
-   */
-  let missingSerials: ReadonlySet<string> = new Set();
   const listeners: ((material: TlsMaterial) => void)[] = [];
+  logOnce();
 
-  /** A serial number that was removed stays revoked until the list has not changed for {@link QUIET_MS}. */
-  function revokedBy(revoked: ReadonlySet<string>): ReadonlySet<string> {
-    const now = performance.now();
-    if (!isEqual(listed.revoked, revoked)) listed = { revoked, since: now };
-    return now - listed.since >= QUIET_MS ? revoked : material.revoked.union(revoked);
-  }
-
-  /** Logs once per reason why the files are not in use. An empty reason means that they are in use. */
-  function logReason(reason: string): void {
-    if (reason !== "" && reason !== loggedReason) log.error({ event: "tls_not_reloaded", reason });
-    loggedReason = reason;
-  }
-
-  /** Adds the serial numbers of a list whose file was found missing earlier. */
-  function withLost(revoked: ReadonlySet<string>): ReadonlySet<string> {
-    const missing = missingSerials.difference(revoked).size;
-    if (missing === 0) missingSerials = new Set();
-    const lacks = `${files.revokedFile} was gone, and the current list lacks ${missing} of its serial numbers, which stay revoked: put them back, or restart the vault to accept them`;
-    logReason(missing === 0 ? "" : lacks);
-    return revokedBy(revoked).union(missingSerials);
+  /** Logs once per reason why files are not in use, or what the list of revoked certificates lacks. */
+  function logOnce(unused = ""): void {
+    const [event, reason] =
+      unused === "" ? ["revocation_list", revocations.fault()] : ["tls_not_reloaded", unused];
+    if (reason !== "" && reason !== logged) log.error({ event, reason });
+    logged = reason;
   }
 
   async function reload(): Promise<void> {
+    let unused = "";
     try {
-      const read = await readMaterial(files, material.revoked);
-      const next = { ...read, revoked: withLost(read.revoked) };
+      const revoked = await revocations.read();
+      const next = await readMaterial(files, revoked).catch((error: unknown) => {
+        unused = reasonOf(error);
+        return { ...material, revoked };
+      });
       if (isSame(material, next)) return;
       for (const apply of listeners) apply(next);
       material = next;
       generation += 1;
       log.info({ event: "tls_reloaded", revoked: next.revoked.size });
     } catch (error) {
-      if (error instanceof ListGone) missingSerials = material.revoked;
-      logReason(reasonOf(error));
+      unused = reasonOf(error);
+    } finally {
+      logOnce(unused);
     }
   }
 

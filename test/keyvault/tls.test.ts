@@ -11,7 +11,7 @@ import { certCommand } from "../../keyvault/commands/cert.ts";
 import { createAuthority, issueCertificate } from "../../keyvault/tls/authority.ts";
 import { requireTls } from "../../keyvault/tls/inventory.ts";
 import { installTls, issueFiles, revokeCertificate, validity } from "../../keyvault/tls/issue.ts";
-import { normalizeSerial } from "../../keyvault/tls/material.ts";
+import { normalizeSerial } from "../../keyvault/tls/revocations.ts";
 import { issueIdentity, startVault, type TestVault } from "./fixture.ts";
 import type { Client } from "./http/caller_support.ts";
 

@@ -8,7 +8,8 @@ import { pino } from "pino";
 import { beforeEach, expect, onTestFinished, test } from "vitest";
 import { createAuthority, issueCertificate } from "../../../keyvault/tls/authority.ts";
 import { installTls, issueFiles, revokeCertificate, validity } from "../../../keyvault/tls/issue.ts";
-import { readMaterial, readRevoked } from "../../../keyvault/tls/material.ts";
+import { readMaterial } from "../../../keyvault/tls/material.ts";
+import { readRevoked } from "../../../keyvault/tls/revocations.ts";
 import { openTrust } from "../../../keyvault/tls/trust.ts";
 
 const NOW = new Date(Math.floor(Date.now() / 1000) * 1000);
@@ -28,6 +29,7 @@ const files = () => ({
   certFile: inDir("server.pem"),
   keyFile: inDir("server.key"),
   revokedFile: inDir("revoked"),
+  knownRevokedFile: inDir("known_revoked"),
 });
 const admin = { kind: "client", role: "admin", name: "ada" } as const;
 const order = (replace = false) => ({ subject: admin, days: 30, stem: inDir("ada"), replace });
@@ -137,17 +139,16 @@ test("a new revocation list is readable only by its owner", async () => {
 
 test("readMaterial rejects files without an authority or with a key that does not match", async () => {
   await installTls(dir, ["localhost"], NOW);
-  await readMaterial(files());
+  const material = () => readMaterial(files(), new Set());
+  await material();
   const ca = await readFile(inDir("ca.pem"));
   await writeFile(inDir("ca.pem"), "no certificate\n");
-  await expect(readMaterial(files())).rejects.toThrow(`${inDir("ca.pem")} holds no certificate`);
+  await expect(material()).rejects.toThrow(`${inDir("ca.pem")} holds no certificate`);
   await writeFile(inDir("ca.pem"), ca);
   await writeFile(inDir("server.key"), await readFile(inDir("api.key")));
-  await expect(readMaterial(files())).rejects.toThrow(
-    `${inDir("server.key")} is not the key of ${inDir("server.pem")}`,
-  );
+  await expect(material()).rejects.toThrow(`${inDir("server.key")} is not the key of ${inDir("server.pem")}`);
   await rm(inDir("server.key"));
-  await expect(readMaterial(files())).rejects.toThrow(
+  await expect(material()).rejects.toThrow(
     `${inDir("server.key")} cannot be read: run "keyvault init", or put it back`,
   );
 });

@@ -1,14 +1,14 @@
 import { execFile } from "node:child_process";
 import { X509Certificate } from "node:crypto";
-import { appendFile, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { pino } from "pino";
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
 import { installTls, issueFiles, revokeCertificate } from "../../../keyvault/tls/issue.ts";
-import { readRevoked } from "../../../keyvault/tls/material.ts";
+import { readRevoked } from "../../../keyvault/tls/revocations.ts";
 import { openTrust, type Trust } from "../../../keyvault/tls/trust.ts";
 import { SILENT } from "../fixture.ts";
 
@@ -21,7 +21,9 @@ beforeAll(async () => {
   await installTls(dir, ["localhost"], new Date());
 });
 afterAll(() => rm(dir, { recursive: true }));
-beforeEach(() => rm(list, { force: true }));
+beforeEach(async () => {
+  for (const file of [list, inDir("known_revoked")]) await rm(file, { force: true });
+});
 
 const inDir = (name: string): string => join(dir, name);
 const revoke = () => revokeCertificate(list, inDir("api.pem"), new Date());
@@ -30,7 +32,10 @@ const api = () => certificateOf("api");
 
 async function open(log = SILENT): Promise<Trust> {
   const [caFile, certFile, keyFile] = [inDir("ca.pem"), inDir("server.pem"), inDir("server.key")];
-  const trust = await openTrust({ caFile, certFile, keyFile, revokedFile: list }, log);
+  const trust = await openTrust(
+    { caFile, certFile, keyFile, revokedFile: list, knownRevokedFile: inDir("known_revoked") },
+    log,
+  );
   onTestFinished(() => trust.stop());
   return trust;
 }
@@ -57,65 +62,119 @@ test("revokeCertificate fails if the list cannot be read, and does not create a 
   await expect(revoked).rejects.toThrow(`${dir} cannot be read`);
 });
 
-test("a new list after a missing list adds revocations, but does not reinstate certificates of the old list", async () => {
-  const lines: { reason?: string }[] = [];
-  const log = pino({}, { write: (line) => void lines.push(JSON.parse(line) as { reason?: string }) });
-  const [stolen, former, other] = await Promise.all(["api", "admin", "server"].map(certificateOf));
-  const serialOf = (certificate = stolen!) => `${certificate.serialNumber}\n`;
-  await writeFile(list, serialOf(former));
-  const trust = await open(log);
-  const clock = vi.spyOn(performance, "now");
-  let now = performance.now();
-  clock.mockImplementation(() => now);
-  const refresh = async () => {
-    now += 5_000;
-    await trust.refresh();
-  };
-  const accepted = () => [stolen, former, other].map((certificate) => trust.accepts(certificate!));
-  try {
-    await refresh();
-    expect(accepted()).toEqual([true, false, true]);
-    await rm(list);
-    await refresh();
+/** Ways to lose the list of revoked certificates. */
+const LOST = {
+  "is emptied": () => writeFile(list, ""),
+  "is deleted": () => rm(list),
+  "is replaced by another list": () => writeFile(list, "# others\n0a0b\n"),
+  "has no longer its line": () => writeFile(list, "# nobody\n"),
+};
+
+test.each(Object.entries(LOST))(
+  "a certificate stays revoked, also after a restart, if the list %s",
+  async (_, lose) => {
     await revoke();
-    for (const _ of [1, 2]) {
-      await refresh();
-      expect(accepted()).toEqual([false, false, true]);
+    const first = await open();
+    expect(first.accepts(await api())).toBe(false);
+    await lose();
+    for (let look = 0; look < 3; look += 1) await first.refresh();
+    expect(first.accepts(await api())).toBe(false);
+    expect(first.accepts(await certificateOf("admin"))).toBe(true);
+    first.stop();
+    for (let restart = 0; restart < 2; restart += 1) {
+      const next = await open();
+      expect(next.accepts(await api())).toBe(false);
+      await next.refresh();
+      expect(next.accepts(await api())).toBe(false);
+      next.stop();
     }
-    expect(lines.map(({ reason }) => reason).filter((reason) => reason !== undefined)).toEqual([
-      expect.stringMatching(/is gone: the certificates on it stay revoked until it is put back$/),
-      expect.stringMatching(/lacks 1 of its serial numbers, which stay revoked: put them back/),
-    ]);
-    await appendFile(list, serialOf(former));
-    await refresh();
-    expect(accepted()).toEqual([false, false, true]);
-    await writeFile(list, serialOf());
-    await refresh();
-    await refresh();
-    expect(accepted(), "taken off by hand").toEqual([false, true, true]);
+  },
+);
+
+test("a certificate that was revoked while the vault runs stays revoked if the list is emptied at once", async () => {
+  const trust = await open();
+  await revoke();
+  await trust.refresh();
+  await writeFile(list, "");
+  await trust.refresh();
+  expect(trust.accepts(await api())).toBe(false);
+  expect((await open()).accepts(await api())).toBe(false);
+});
+
+test("a certificate is revoked although another TLS file is damaged", async () => {
+  const trust = await open();
+  const key = await readFile(inDir("server.key"));
+  await writeFile(inDir("server.key"), "damaged");
+  try {
+    await revoke();
+    await trust.refresh();
+    expect(trust.accepts(await api())).toBe(false);
+    expect(trust.material().key).toEqual(key);
   } finally {
-    clock.mockRestore();
+    await writeFile(inDir("server.key"), key);
   }
 });
 
-test("revocations stay in force while their file is missing, until another list has been unchanged for a second", async () => {
+test("a revocation ends only if its serial number is removed from both files before a start", async () => {
+  await revoke();
+  (await open()).stop();
+  await writeFile(list, "");
+  await writeFile(inDir("known_revoked"), "");
+  expect((await open()).accepts(await api())).toBe(true);
+});
+
+test("a vault does not start if it cannot store a new revocation, and revokes it although it cannot, if it runs", async () => {
+  const trust = await open();
+  const known = inDir("known_revoked");
+  await rm(known, { force: true });
+  await mkdir(known);
+  try {
+    await revoke();
+    await trust.refresh();
+    expect(trust.accepts(await api())).toBe(false);
+    await expect(open()).rejects.toThrow(`${known} cannot be read`);
+  } finally {
+    await rm(known, { recursive: true });
+  }
+  await trust.refresh();
+  expect([...(await readRevoked(known))]).toEqual([...(await readRevoked(list))]);
+});
+
+test("the log names a list that lacks serial numbers once, until they are put back", async () => {
+  const lines: { event?: string; reason?: string }[] = [];
+  const log = pino({ level: "error" }, { write: (line) => void lines.push(JSON.parse(line)) });
+  await revoke();
+  const text = await readFile(list, "utf8");
+  const trust = await open(log);
+  await rm(list);
+  for (let look = 0; look < 3; look += 1) await trust.refresh();
+  await writeFile(list, text);
+  await trust.refresh();
+  expect(lines.map(({ event, reason }) => [event, reason])).toEqual([
+    ["revocation_list", expect.stringMatching(/lacks 1 serial numbers that were on it, which stay revoked/)],
+  ]);
+});
+
+test("a last line that is still being written is not stored, but is stored when it stays", async () => {
+  const known = () => readRevoked(inDir("known_revoked"));
+  const trust = await open();
+  await writeFile(list, "0a0b\n0c0");
+  await trust.refresh();
+  expect([...(await known())]).toEqual(["a0b"]);
+  expect([...trust.material().revoked].sort()).toEqual(["a0b", "c0"]);
+  await writeFile(list, "0a0b\n0c0d");
+  await trust.refresh();
+  await trust.refresh();
+  expect([...(await known())].sort()).toEqual(["a0b", "c0d"]);
+});
+
+test("stored serial numbers survive a line that a crash left incomplete", async () => {
+  await writeFile(inDir("known_revoked"), "0a0b\n0c");
   await revoke();
   const trust = await open();
   expect(trust.accepts(await api())).toBe(false);
-  await rename(list, inDir("away"));
-  await trust.refresh();
-  expect(trust.accepts(await api())).toBe(false);
-  await sleep(1_100);
-  await trust.refresh();
-  expect(trust.accepts(await api()), "however long it is away").toBe(false);
-  await rename(inDir("away"), list);
-  await trust.refresh();
-  await writeFile(list, "# nobody\n");
-  await trust.refresh();
-  expect(trust.accepts(await api())).toBe(false);
-  await sleep(1_100);
-  await trust.refresh();
-  expect(trust.accepts(await api())).toBe(true);
+  expect(await readRevoked(inDir("known_revoked"))).toContain("a0b");
+  expect((await readRevoked(inDir("known_revoked"))).size).toBe(3);
 });
 
 test("a vault without a revocation list loads the first list, and ignores the removal of an empty list", async () => {
