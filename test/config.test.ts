@@ -45,6 +45,21 @@ test("ACCOUNT_CEILING accepts a list of scopes, and sets no limit by default", (
   }
 });
 
+test("the API refuses a key that does not belong to its certificate for the vault, before it starts", async () => {
+  const day = 24 * 60 * 60 * 1000;
+  const validity = { notBefore: new Date(Date.now() - day), notAfter: new Date(Date.now() + day) };
+  const folder = await mkdtemp(join(tmpdir(), "deputize-pair-"));
+  const key = join(folder, "key.pem");
+  await writeFile(key, (await createAuthority(validity)).privateKey);
+  const read = (settings: Record<string, string>) =>
+    readApiConfig({ ...environment, BASE_URL: "https://a", ...settings });
+  expect(() => read({ SMTP_URL: "smtp://m" })).not.toThrow();
+  const mismatched = () => read({ SMTP_URL: "smtp://m", VAULT_KEY_FILE: key });
+  expect(mismatched).toThrow(ConfigError);
+  expect(mismatched).toThrow("VAULT_KEY_FILE: is not the key of VAULT_CERT_FILE");
+  await rm(folder, { recursive: true });
+});
+
 describe("BASE_URL", () => {
   test.each([
     "http://127.0.0.1:8080",

@@ -3,6 +3,7 @@ import { z } from "zod";
 import type { Clock } from "../clock.ts";
 import { readClustersFile } from "../clusters/trusted_clusters.ts";
 import { StartError } from "../config.ts";
+import { networkFault } from "../input/network_fault.ts";
 import { type ClusterAccess, openAccess } from "../kubernetes/access.ts";
 import { type ClusterClient, createClusterClient, createDispatcher } from "../kubernetes/client.ts";
 import { ClusterError, isStatus } from "../kubernetes/cluster_error.ts";
@@ -20,7 +21,6 @@ import {
   skipped,
 } from "./check.ts";
 import { apiRights, operatorRights, type Rights, textOf } from "./cluster_rights.ts";
-import { networkFault } from "./network_fault.ts";
 import { judgeClusterId, judgeLeader } from "./running.ts";
 import type { Settings } from "./settings.ts";
 

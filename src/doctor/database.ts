@@ -7,8 +7,8 @@ import { readSchemaState } from "../db/migrate.ts";
 import { checkPoolers } from "../db/pooler/check_poolers.ts";
 import { strangeSchema } from "../db/schema_state.ts";
 import { type DatabaseUrls, readDatabaseUrl } from "../input/database_url.ts";
+import { networkFault } from "../input/network_fault.ts";
 import { type Check, check, type Finding, failed, NotChecked, ok } from "./check.ts";
-import { networkFault } from "./network_fault.ts";
 
 /** The facts that a server and a session report. Limits below 0 mean none. */
 type Facts = {

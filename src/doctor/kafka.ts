@@ -10,9 +10,9 @@ import {
 } from "../events/kafka/probe.ts";
 import { groupOf, wantedTopics } from "../events/kafka/settings.ts";
 import { type KafkaSettings, kafkaSettings } from "../input/event_settings.ts";
+import { networkFault } from "../input/network_fault.ts";
 import { readers } from "../installation/readers.ts";
 import { type Check, check, type Finding, failed, NotChecked, ok, skipped } from "./check.ts";
-import { networkFault } from "./network_fault.ts";
 import type { Settings } from "./settings.ts";
 
 const STEP_MS = 3_000;

@@ -1,6 +1,6 @@
 import { checkMailServer, greetingOf } from "../accounts/mail/mail.ts";
+import { type Fault, networkFault, withoutSecrets } from "../input/network_fault.ts";
 import { type Check, check, type Finding, failed, ok } from "./check.ts";
-import { type Fault, networkFault, withoutSecrets } from "./network_fault.ts";
 
 const TOTAL_MS = 7_000;
 const NO_SENDER = "no-reply@localhost";

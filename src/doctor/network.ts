@@ -1,9 +1,9 @@
 import { lookup, Resolver } from "node:dns/promises";
 import { isIP } from "node:net";
 import { within } from "../clock.ts";
+import { codesOf, networkFault, reach } from "../input/network_fault.ts";
 import { createAddressPolicy, createResolve } from "../webhooks/callback_address.ts";
 import { type Check, check, type Finding, failed, ok, skipped } from "./check.ts";
-import { codesOf, networkFault, reach } from "./network_fault.ts";
 import type { Settings } from "./settings.ts";
 
 /**

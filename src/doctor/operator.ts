@@ -1,10 +1,10 @@
 import { constants } from "node:fs";
 import { access, stat } from "node:fs/promises";
 import { z } from "zod";
+import { isClosed, networkFault, reach, withoutSecrets } from "../input/network_fault.ts";
 import { createTokenSource, createTransport } from "../operator/api_transport.ts";
 import { operatorCalls } from "../operator_calls.ts";
 import { type Check, check, type Finding, failed, ok, skipped } from "./check.ts";
-import { isClosed, networkFault, reach, withoutSecrets } from "./network_fault.ts";
 
 /** No cluster has this id, so a call with it changes nothing, whatever the token. */
 const NO_CLUSTER = "!";

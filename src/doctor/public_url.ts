@@ -9,10 +9,10 @@ import {
   seenClient,
   seenClientProof,
 } from "../http/server/seen_client.ts";
+import { isClosed, networkFault, withoutSecrets } from "../input/network_fault.ts";
 import { rootOf } from "../input/url.ts";
 import { createSecretBox } from "../secret_box.ts";
 import { type Check, check, type Finding, failed, NotChecked, ok, skipped } from "./check.ts";
-import { isClosed, networkFault, withoutSecrets } from "./network_fault.ts";
 
 /** An address for documentation (RFC 5737). No real client has it. */
 const FORGED = "192.0.2.1";

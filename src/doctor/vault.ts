@@ -1,10 +1,10 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import { codesOf, networkFault, withoutSecrets } from "../input/network_fault.ts";
 import { VaultRefused, type VaultUnavailable } from "../vault/client.ts";
 import { readCredentials } from "../vault/credentials.ts";
 import { createTransport } from "../vault/transport.ts";
 import { type Check, check, type Finding, failed, ok, skipped } from "./check.ts";
-import { codesOf, networkFault, withoutSecrets } from "./network_fault.ts";
 
 const FILES = ["VAULT_CA_FILE", "VAULT_CERT_FILE", "VAULT_KEY_FILE"] as const;
 const DAY_MS = 24 * 60 * 60 * 1000;

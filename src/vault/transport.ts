@@ -1,4 +1,5 @@
 import { type Dispatcher, Pool } from "undici";
+import { codesOf, networkFault } from "../input/network_fault.ts";
 import { explainFailure } from "./certificate_fault.ts";
 import { type CredentialFiles, type Credentials, watchCredentials } from "./credentials.ts";
 import { type VaultRefusalCode, VaultRefused, VaultUnavailable } from "./transport_errors.ts";
@@ -88,7 +89,12 @@ async function exchange(
     const retryAfter = response.headers["retry-after"];
     return { status: response.statusCode, answer: await response.body.json(), retryAfter };
   } catch (error) {
-    throw new VaultUnavailable("unreachable", "The key vault did not answer", { cause: error });
+    const [code] = codesOf(error);
+    const found = [networkFault(error)?.what, code && `(${code})`].filter((part) => part !== undefined);
+    const message = ["The key vault did not answer", found.join(" ")]
+      .filter((part) => part !== "")
+      .join(": ");
+    throw new VaultUnavailable("unreachable", message, { cause: error });
   }
 }
 

@@ -158,6 +158,13 @@ test("the vault reports a failure in one line with its exit status, and can stop
       3,
     ],
     [home, ["serve"], { KEYVAULT_DATA_DIR: "" }, /KEYVAULT_DATA_DIR/, 78],
+    [
+      home,
+      ["serve"],
+      { KEYVAULT_TLS_KEY_FILE: join(home.config.tlsDir, "api.key") },
+      /KEYVAULT_TLS_KEY_FILE: .*api\.key is not the key of/,
+      78,
+    ],
     [home, ["status", "--url", "https://localhost:1"], {}, /does not answer/, 3],
     [
       other,

@@ -91,7 +91,7 @@ test.each(Object.entries(LOST))(
   },
 );
 
-test("a certificate that was revoked while the vault runs stays revoked if the list is emptied at once", async () => {
+test("a certificate that was revoked while the vault runs stays revoked if the list is emptied soon after", async () => {
   const trust = await open();
   await revoke();
   await trust.refresh();
