@@ -2,7 +2,8 @@ import type { Admin } from "kafkajs";
 import { within } from "../../clock.ts";
 import type { KafkaSettings } from "../../input/event_settings.ts";
 import { createLog } from "../../log.ts";
-import { createKafkaClient, explained } from "../kafka/client.ts";
+import { createKafkaClient } from "../kafka/client.ts";
+import { explainFailure } from "../kafka/explain_failure.ts";
 import { readLag } from "../kafka/lag.ts";
 import { groupOf, topics, wantedTopics } from "../kafka/settings.ts";
 import type { Reader } from "../published.ts";
@@ -33,7 +34,7 @@ export async function readKafkaStatus(
   try {
     return await within(LONGEST_MS, ask(admin, settings, readers), { error: "Kafka does not answer" });
   } catch (error) {
-    return { error: explained(error, settings).message };
+    return { error: (await explainFailure(error, settings)).message };
   } finally {
     await admin.disconnect().catch(() => undefined);
   }

@@ -100,13 +100,37 @@ export function explained(error: unknown, { sasl, brokers }: Pick<KafkaSettings,
   if (topics.length > 0) return notMade(topics, error);
   const codes = chain.map(({ code }) => code);
   const fault = chain.map(tlsFault).find((text) => text !== undefined);
-  const listener = chain.map(({ broker }) => broker).find((each) => each !== undefined);
-  if (listener !== undefined && !brokers.includes(listener)) return listenerError(listener, fault, error);
+  const listener = advertisedOnly(chain, brokers);
+  if (listener !== undefined) return listenerError(listener, fault, error);
   if (fault !== undefined) return new StartError(`Kafka cannot be reached: ${fault}`, { cause: error });
   if (codes.some((code) => code === "ECONNREFUSED" || code === "ENOTFOUND" || code === "ETIMEDOUT")) {
-    return new Error(`No broker of KAFKA_BROKERS answers: ${brokers.join(", ")}`, { cause: error });
+    return noBrokerError({ brokers }, error);
   }
   return error instanceof Error ? error : new Error(String(error));
+}
+
+/** Returns the error for settings whose brokers do not answer. */
+export function noBrokerError({ brokers }: Pick<KafkaSettings, "brokers">, cause: unknown): Error {
+  return new Error(`No broker of KAFKA_BROKERS answers: ${brokers.join(", ")}`, { cause });
+}
+
+/**
+ * Returns the address of a broker that only Kafka has named, if an error is about its connection. Returns
+ * `undefined` if TLS is the reason, because the broker then answers.
+ */
+export function unreachableListener(
+  error: unknown,
+  { brokers }: Pick<KafkaSettings, "brokers">,
+): string | undefined {
+  const chain = causesOf(error);
+  return chain.map(tlsFault).every((fault) => fault === undefined)
+    ? advertisedOnly(chain, brokers)
+    : undefined;
+}
+
+function advertisedOnly(chain: readonly Caused[], brokers: readonly string[]): string | undefined {
+  const failed = chain.map(({ broker }) => broker).find((each) => each !== undefined);
+  return failed !== undefined && brokers.includes(failed) ? undefined : failed;
 }
 
 /** Returns the error for a broker that only Kafka has named. So a broker of KAFKA_BROKERS has answered. */

@@ -3,8 +3,9 @@ import type { Bus, BusEvent } from "../bus.ts";
 import type { BusDeps } from "../consume.ts";
 import type { Reader } from "../published.ts";
 import { startDeadLetterLoop } from "./carry_dead_letters.ts";
-import { createKafkaClient, explained } from "./client.ts";
+import { createKafkaClient } from "./client.ts";
 import { type KafkaConsumer, startKafkaConsumer } from "./consumer.ts";
+import { explainFailure } from "./explain_failure.ts";
 import { startHistoryLoop } from "./history.ts";
 import { lagState, storingReports } from "./lag.ts";
 import { createKafkaProducer, measuredProducer, type PlacedRecord, partitionFor } from "./producer.ts";
@@ -69,7 +70,7 @@ export function createKafkaBus({ settings, repairSeconds, ...deps }: KafkaBusDep
     try {
       await work();
     } catch (error) {
-      throw explained(error, settings);
+      throw await explainFailure(error, settings);
     }
   }
 
@@ -92,7 +93,7 @@ export function createKafkaBus({ settings, repairSeconds, ...deps }: KafkaBusDep
       if (closed) return { ok: false, detail: "closed" };
       const asked = answers().then(
         () => ({ ok: true }),
-        (error: unknown) => ({ ok: false, detail: explained(error, settings).message }),
+        async (error: unknown) => ({ ok: false, detail: (await explainFailure(error, settings)).message }),
       );
       return Promise.race([asked, afterwards(HEALTH_MS)]);
     },

@@ -1,7 +1,8 @@
 import kafkajs, { type Kafka } from "kafkajs";
 import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Logger } from "../../log.ts";
-import { createKafkaClient, explained } from "./client.ts";
+import { createKafkaClient } from "./client.ts";
+import { explainFailure } from "./explain_failure.ts";
 import { DAY_MS, type WantedTopic, wantedTopics } from "./settings.ts";
 
 const RETRY = { initialRetryTime: 200, retries: 3, maxRetryTime: 1_000 };
@@ -40,7 +41,7 @@ export async function ensureTopics(client: Kafka, settings: KafkaSettings): Prom
     );
     return { made: missing.map(({ topic }) => topic), differing: differing.flat() };
   } catch (error) {
-    throw explained(error, settings);
+    throw await explainFailure(error, settings);
   } finally {
     await admin.disconnect();
   }
