@@ -13,18 +13,22 @@ const codes = Object.keys(errorCodes) as ErrorCode[];
 const isError = contract.document.components as { schemas: { Error: Record<string, unknown> } };
 
 describe("error codes", () => {
-  test.each(codes)("a call returns %s in the common form of errors", async (code) => {
-    const scene = await takeScene({ isSpent: spending.has(code) });
-    const answer = await scenarios[code](api, scene);
-    const [status] = errorCodes[code];
-    expect([answer.status, answer.body]).toEqual([
-      status,
-      { error: { code, message: expect.any(String), status } },
-    ]);
-    expect(contract.fits(isError.schemas.Error, answer.body)).toBe(true);
-    expect(answer.headers.get("retry-after") !== null).toBe([429, 503].includes(status));
-    expect(answer.headers.get("allow") !== null).toBe(status === 405);
-  });
+  test.each(codes)(
+    "a call returns %s in the common form of errors",
+    async (code) => {
+      const scene = await takeScene({ isSpent: spending.has(code) });
+      const answer = await scenarios[code](api, scene);
+      const [status] = errorCodes[code];
+      expect([answer.status, answer.body]).toEqual([
+        status,
+        { error: { code, message: expect.any(String), status } },
+      ]);
+      expect(contract.fits(isError.schemas.Error, answer.body)).toBe(true);
+      expect(answer.headers.get("retry-after") !== null).toBe([429, 503].includes(status));
+      expect(answer.headers.get("allow") !== null).toBe(status === 405);
+    },
+    300_000,
+  );
 
   const ofEveryPath: readonly ErrorCode[] = ["method_not_allowed", "not_implemented"];
   test.each(codes.filter((code) => !ofEveryPath.includes(code)))("an operation declares %s", (code) => {
