@@ -11,6 +11,13 @@ import {
   folderTest as test,
 } from "./operator_folder.ts";
 
+/** Returns five times as many milliseconds as some work takes, plus three seconds. */
+async function amplyFor(work: () => Promise<unknown>): Promise<number> {
+  const start = performance.now();
+  await work();
+  return 3_000 + 5 * (performance.now() - start);
+}
+
 describe.concurrent("delegations in a folder", () => {
   /** Returns the types of all events with this reason, and waits until there is one. */
   async function eventsOf(world: OperatorFolder, reason: string): Promise<string[]> {
@@ -93,20 +100,23 @@ describe.concurrent("delegations in a folder", () => {
     world,
   }) => {
     await world.start();
-    await world.declareAgent();
-    const expiresAt = new Date(Date.now() + 5000).toISOString();
+    const untilExpiry = await amplyFor(world.declareAgent);
+    const expiresAt = new Date(Date.now() + untilExpiry).toISOString();
     await world.declareDelegation({ ttl: undefined, expiresAt });
-    const state = await world.reaches("Delegation", "bot", "Expired");
+    const state = await world.reaches("Delegation", "bot", "Expired", untilExpiry + 20_000);
     expect(condition(state, "Ready")?.message).toBe("expiresAt passed before anybody decided");
     expect(condition(state, "Stalled")?.status).toBe("True");
   });
 
   test("report that their certificate has expired, even if nothing else changed", async ({ world }) => {
     await world.start();
-    const requestId = await world.declareDelegation();
-    world.api.approve(requestId, ["data:read"], new Date(Date.now() + 3000));
+    let requestId = "";
+    const untilExpiry = await amplyFor(async () => {
+      requestId = await world.declareDelegation();
+    });
+    world.api.approve(requestId, ["data:read"], new Date(Date.now() + untilExpiry));
     await world.reaches("Delegation", "bot", "Active");
-    const state = await world.reaches("Delegation", "bot", "Expired");
+    const state = await world.reaches("Delegation", "bot", "Expired", untilExpiry + 20_000);
     expect(state.status).toMatchObject({ certStatus: "Expired" });
     expect(condition(state, "Ready")?.status).toBe("False");
   });
