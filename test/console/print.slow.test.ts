@@ -25,7 +25,7 @@ describe.skipIf(program === undefined)("printed pages (needs Debian's chromium)"
     { id: "home", says: ["Ada Lovelace", "1 request waits for you", "Active delegations", "Denied lately"] },
     {
       id: "request",
-      says: ["Ada Lovelace", "Who asks", "What it may do", "What the certificate will say", "Europe/Berlin"],
+      says: ["Ada Lovelace", "It may", "What could go wrong?", "Europe/Berlin"],
     },
     { id: "delegation", says: ["Bank", "What it says", "About it", "Signatures", "Last decisions"] },
     { id: "history", says: ["Ada Lovelace", "Every decision about your agents", "Allowed", "Denied"] },

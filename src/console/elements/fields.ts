@@ -80,14 +80,14 @@ export function selectField(visit: Visit, field: ChoiceField): Html {
   </div>`;
 }
 
-/** Returns a field with checkboxes. Initially, all boxes are checked, or none if `isTicked` is false. */
+/** Returns a field with checkboxes. Initially, the boxes are checked for which `isTicked` returns true. */
 export function boxField(
   visit: Visit,
-  { isTicked = true, ...field }: ChoiceField & { isTicked?: boolean },
+  { isTicked, ...field }: ChoiceField & { isTicked(value: string): boolean },
 ): Html {
   const failure = visit.failure?.form === field.form ? visit.failure : undefined;
   const chosen = failure?.typed.all(field.name);
-  const isChosen = (choice: string) => chosen?.includes(choice) ?? isTicked;
+  const isChosen = (choice: string) => chosen?.includes(choice) ?? isTicked(choice);
   return choices(visit, field, { type: "checkbox", required: false, isChosen });
 }
 

@@ -12,7 +12,7 @@ export type FormParts = {
   name: string;
   content?: Piece;
   /** The label of the form's button. */
-  submit: string;
+  submit: Piece;
   beside?: Piece;
   /** The button's style. `danger` is for actions that cannot be undone. */
   tone?: "primary" | "quiet" | "danger";

@@ -38,6 +38,43 @@ export function scopeChoices(texts: Texts, words: ScopeWords, scopes: readonly s
   }));
 }
 
+/**
+ * Returns scopes as choices for a person who decides: only in words, with what they do not include. Sensitive
+ * scopes come last.
+ */
+export function consentChoices(texts: Texts, words: ScopeWords, scopes: readonly string[]): Choice[] {
+  const inOrder = scopes.toSorted((one, other) => sensitivity(words, one) - sensitivity(words, other));
+  return inOrder.map((scope) => ({
+    value: scope,
+    label: scopeWords(texts, words, scope),
+    hint: consentHint(texts, words, scope),
+  }));
+}
+
+function sensitivity({ vocabulary }: ScopeWords, scope: string): number {
+  return vocabulary.sensitive.includes(scope) ? 1 : 0;
+}
+
+/** Returns whether no wildcard grants this scope, so that a person must choose it themselves. */
+export function isSensitive(words: ScopeWords, scope: string): boolean {
+  return sensitivity(words, scope) > 0;
+}
+
+function consentHint({ scopes: texts }: Texts, words: ScopeWords, scope: string): Piece {
+  if (isSensitive(words, scope)) return html`${badge(texts.sensitive, "warn")} ${texts.tick}`;
+  return Object.hasOwn(texts.excludes, scope) ? texts.excludes[scope] : undefined;
+}
+
+/** Returns what some scopes allow, as parts of a sentence. The sensitive scopes come first. */
+export function scopePhrases(texts: Texts, words: ScopeWords, scopes: readonly string[]): string[] {
+  const inOrder = scopes.toSorted((one, other) => sensitivity(words, other) - sensitivity(words, one));
+  return inOrder.map((scope) => {
+    if (!Object.hasOwn(words.vocabulary.words, scope)) return texts.scopes.does(scope, words.platform);
+    const said = scopeWords(texts, words, scope);
+    return said.charAt(0).toLowerCase() + said.slice(1);
+  });
+}
+
 /** Returns a list of scopes, described in plain words. */
 export function scopesInWords(texts: Texts, words: ScopeWords, scopes: readonly string[]): Html {
   return html`<ul class="said-scopes">${scopes.map(

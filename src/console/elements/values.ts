@@ -33,6 +33,14 @@ export function time(at: Date | string): Html {
   return html`<time datetime=${date.toISOString()}>${UTC.format(date)} UTC</time>`;
 }
 
+const UTC_DAY = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeZone: "UTC" });
+
+/** Returns a `<time>` element with the day in UTC. A script converts it to the reader's time zone. */
+export function day(at: Date | string): Html {
+  const date = typeof at === "string" ? new Date(at) : at;
+  return html`<time datetime=${date.toISOString()} data-day>${UTC_DAY.format(date)}</time>`;
+}
+
 /** Returns one line of text with a copy button. `id` must be unique on the page. */
 export function copyable({ listing }: Texts, { id, text }: { id: string; text: string }): Html {
   return html`<span class="copyable"><code id=${id}>${text}</code>

@@ -9,16 +9,14 @@ const whenShown = (run) => {
 whenShown(() => {
   const { lang } = document.documentElement;
   const own = navigator.languages.find((language) => language.startsWith(`${lang}-`));
-  const format = new Intl.DateTimeFormat(own ?? (lang === "en" ? "en-GB" : lang), {
-    day: "numeric",
-    month: "short",
-    year: "numeric",
-    hour: "2-digit",
-    minute: "2-digit",
-  });
+  const date = { day: "numeric", month: "short", year: "numeric" };
+  const formatOf = (parts) => new Intl.DateTimeFormat(own ?? (lang === "en" ? "en-GB" : lang), parts);
+  const day = formatOf(date);
+  const moment = formatOf({ ...date, hour: "2-digit", minute: "2-digit" });
   const show = (root) => {
     for (const element of root.querySelectorAll("time[datetime]:not([title])")) {
       element.title = element.textContent;
+      const format = element.dataset.day === undefined ? moment : day;
       element.textContent = format.format(new Date(element.dateTime));
     }
   };

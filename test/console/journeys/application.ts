@@ -64,11 +64,11 @@ export async function askFor(traveller: Traveller, scopes: RegExp[], days = ""):
   for (const name of scopes) await traveller.page.getByRole("checkbox", { name }).check();
   await traveller.fill("Ends after", days);
   await traveller.press("Ask for it");
-  await traveller.at("shop-bot asks for authority");
+  await traveller.at("shop-bot asks to act for you");
   expect(await traveller.read()).toContain("Asked. The request waits for a decision.");
   await traveller.go("Home");
   await traveller.at("Hello, Ada");
   expect(await traveller.read()).toContain("1 request waits for you");
   await traveller.follow(/shop-bot/);
-  await traveller.at("shop-bot asks for authority");
+  await traveller.at("shop-bot asks to act for you");
 }

@@ -15,24 +15,26 @@ describe.skipIf(program === undefined)(
         const told = await registerShop(traveller);
         const shop = await startShop(world.api, told);
         await askFor(traveller, [/data:read/, /payments:send/, /custom:orders:refund/], "1");
-        await page.getByRole("checkbox", { name: /custom:orders:refund/ }).uncheck();
+        await page.getByRole("checkbox", { name: /orders:refund/ }).uncheck();
+        await page.locator("summary", { hasText: "Change" }).click();
         await traveller.fill("Ends after", "2");
         await page.getByLabel("Unit", { exact: true }).selectOption("hours");
+        await page.locator("summary", { hasText: "Add a limit" }).click();
         await page.locator("summary", { hasText: "Amount" }).click();
         await traveller.fill("At most", "25");
         await traveller.fill("Currency", "EUR");
         // With scripts, the preview shows the last change when its field loses focus.
         if (scripts) await page.getByLabel("Currency").blur();
         else await traveller.press("Preview");
-        const preview = page.getByRole("region", { name: "What the certificate will say" });
+        const preview = page.getByRole("region", { name: "What could go wrong?" });
         await preview.getByText("the amount is at most 25 EUR").waitFor();
-        expect(await preview.textContent()).toContain("payments:send");
+        expect(await preview.textContent()).toContain("send payments");
         expect(await preview.textContent()).not.toContain("refund");
         // A slow browser also previews the amount without a currency, which the API refuses with 400.
         const others = complaints.filter((said) => !said.includes("400"));
         complaints.splice(0, complaints.length, ...others);
-        await traveller.at("shop-bot asks for authority");
-        await traveller.press("Approve");
+        await traveller.at("shop-bot asks to act for you");
+        await traveller.press("Approve 2 of 3");
         await traveller.at("shop-bot was given authority");
         expect(await traveller.read()).toMatch(/at most 25 EUR.*Held back.*orders:refund.*ends earlier/);
 

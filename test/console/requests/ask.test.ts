@@ -24,7 +24,7 @@ test("a person can request fewer scopes for an agent than the platform's ceiling
     end_unit: "3600",
   });
   expect(asked.path).toMatch(/^\/console\/requests\/req-[0-9a-f-]+\?notice=asked$/);
-  expect(asked.words).toContain("Clerk asks for authority");
+  expect(asked.words).toContain("Clerk asks to act for Bank");
   expect(asked.words).toContain("3 hours after the approval");
   expect(asked.words).toContain("Refund customers who cancel");
   const requestId = /req-[0-9a-f-]+/.exec(asked.path)?.[0];

@@ -40,7 +40,7 @@ describe("the page about a pending request", () => {
       constraints: [EURO(500), { type: "vendor_rule", params: { a: 1 } }],
     });
     const { words } = page;
-    expect(words).toContain("shop-bot asks for authority");
+    expect(words).toContain("shop-bot asks to act for you");
     expect(words).toContain(`Agent shop-bot ${agentId}`);
     expect(words).toMatch(/Key fingerprint sha256:[0-9a-f]{64} Its key is kept in the key vault here\./);
     expect(words).toContain(`${person.email} asked, signed in here or by the API`);
@@ -149,11 +149,11 @@ describe("the page about a pending request", () => {
     const typed = { approved_scope: ["payments:send"], amount_max: "20", currency: "EUR", show: "preview" };
     const shown = await page.send("approve", typed);
     expect(shown.status).toBe(200);
-    const said = /<div role="status" id="preview">.*?<h2>Deny/s.exec(shown.text)?.[0] ?? "";
-    expect(said).toContain("Send payments");
-    expect(said).not.toContain("Read data");
+    const said = /<p id="preview-end">.*?<p class="actions unscripted">/s.exec(shown.text)?.[0] ?? "";
+    expect(said).toContain("shop-bot could send payments, within the limits, as often as it likes");
+    expect(said).not.toContain("read data");
     expect(said).toContain("the amount is at most 20 EUR");
-    expect(said).toContain("Until somebody revokes it.");
+    expect(said).toMatch(/Ends <time datetime="[^"]+" data-day>/);
     expect(formIn(shown, "approve").fields).toMatchObject({
       amount_max: "20",
       currency: "EUR",

@@ -171,6 +171,7 @@ export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>
         name: SCOPES,
         label: words.ceiling,
         hint: words.narrow,
+        isTicked: () => true,
         choices: scopeChoices(visit.texts, said, platform.default_allowed_scopes),
       })}`,
       submit: words.save,

@@ -159,7 +159,7 @@ export function limitFields(visit: Visit): Html {
   const words = visit.texts.request;
   const { failure } = visit;
   const typed = failure?.form === FORM ? failure.typed : undefined;
-  return html`<fieldset class="field add-limits" aria-describedby="add-limit-hint"><legend>${words.addLimit}</legend>
+  return html`<fieldset class="field add-limits" aria-describedby="add-limit-hint"><legend>${words.ownLimits}</legend>
     <p class="hint" id="add-limit-hint">${words.addLimitHint}</p>
     ${KINDS.map(
       (kind) => html`<details open=${typed !== undefined && isGiven(kind, typed)}>
@@ -167,6 +167,11 @@ export function limitFields(visit: Visit): Html {
         <div class="limit-fields">${kind.fields(visit)}</div>
       </details>`,
     )}</fieldset>`;
+}
+
+/** Returns whether the submitted form has any limit, so that its fields should be visible. */
+export function hasLimits({ failure }: Visit): boolean {
+  return failure?.form === FORM && KINDS.some((kind) => isGiven(kind, failure.typed));
 }
 
 /** Returns the constraints that the fields describe. Limits with empty fields add none. */

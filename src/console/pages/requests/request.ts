@@ -1,14 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import type { CertificateAnswer, RequestAnswer } from "../../../delegations/delegation_answers.ts";
-import { type Html, html, type Piece } from "../../../html/html.ts";
-import type { DeclaredFields } from "../../../input/declared_fields.ts";
+import { type Html, html } from "../../../html/html.ts";
 import type { Constraint } from "../../../protocol/constraints/constraints.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { grant } from "../../elements/delegations.ts";
 import { limitList } from "../../elements/limits.ts";
 import { type ScopeWords, scopesInWords } from "../../elements/scopes.ts";
-import { facts, time } from "../../elements/values.ts";
-import { askedEnd, besideField, decision, previewOf, readApproval } from "./approval_forms.ts";
+import { besideField, decision, previewOf, readApproval } from "./approval_forms.ts";
+import { asker, introduction } from "./asker.ts";
 
 type Shown = Awaited<ReturnType<typeof load>>;
 
@@ -25,17 +24,14 @@ export const requestPage = page<Shown>({
     "deny_delegation_request",
   ],
   load,
-  title: ({ texts }, { request }) => texts.request.title[request.status](request.agent.name),
+  title: ({ texts, acting }, { request }) =>
+    texts.request.title[request.status](request.agent.name, acting?.organization_name ?? null),
   back: ({ at, texts }) => ({ to: at("/requests"), text: texts.requests.title }),
-  render: (
-    visit,
-    { request, words, preview, certificate },
-  ) => html`<p class="lead">${visit.texts.request.lead[request.status]}</p>
-    ${asker(visit, request)}${
-      preview === undefined
-        ? outcome(visit, { request, words, certificate })
-        : decision(visit, { request, words, preview })
-    }`,
+  render: (visit, { request, words, preview, certificate }) =>
+    preview === undefined
+      ? html`<p class="lead">${visit.texts.request.lead[request.status]}</p>
+        ${asker(visit, request)}${outcome(visit, { request, words, certificate })}`
+      : html`${introduction(visit, request)}${decision(visit, { request, words, preview })}`,
   forms: {
     approve: {
       errorFields: {
@@ -72,75 +68,12 @@ async function load(visit: Visit) {
     call("list_scopes"),
   ]);
   const words = { vocabulary, platform: request.platform.name };
-  const preview = request.status === "pending" ? await previewOf(visit) : undefined;
+  const preview = request.status === "pending" ? await previewOf(visit, { request, words }) : undefined;
   const certificate =
     request.cert_id === null
       ? undefined
       : await call("get_delegation", { params: { cert_id: request.cert_id } });
   return { request, words, preview, certificate };
-}
-
-function asker(visit: Visit, request: RequestAnswer): Html {
-  const { texts, at } = visit;
-  const words = texts.request;
-  const { agent, platform, publisher, declared_by } = request;
-  return html`<section class="card"><h2>${words.who}</h2>${facts([
-    request.purpose !== null && [words.purpose, html`<q>${request.purpose}</q>`],
-    [
-      words.agent,
-      html`<a href=${at(`/agents/${request.agent_id}`)}>${agent.name}</a> <span class="quiet mono">${request.agent_id}</span>`,
-    ],
-    [words.platform, html`<a href=${at(`/platforms/${platform.platform_id}`)}>${platform.name}</a>`],
-    [
-      words.publisher,
-      publisher === null
-        ? html`<span class="quiet">${words.unpublished}</span>`
-        : words.published(publisher.name, publisher.domain),
-    ],
-    [
-      words.key,
-      html`<span class="mono">${agent.key_fingerprint}</span> <span class="quiet">${words.custody[agent.custody_mode]}</span>`,
-    ],
-    [words.how, how(visit, request)],
-    ...(declared_by === null ? [] : declaredRows(visit, declared_by)),
-    [words.asked, time(request.created_at)],
-    request.status === "pending" && [words.waitsUntil, time(request.expires_at)],
-    [words.ends, askedEnd(visit, request)],
-    request.decided_at !== null && [
-      words.decided,
-      html`${time(request.decided_at)}${decidedBy(visit, request)}`,
-    ],
-    request.reason !== null && [words.denialReason, request.reason],
-    request.cert_id !== null && [
-      words.delegation,
-      html`<a href=${at(`/delegations/${request.cert_id}`)}>${words.toDelegation}</a>`,
-    ],
-  ])}</section>`;
-}
-
-function declaredRows({ texts: { request: words } }: Visit, declared: DeclaredFields): [string, Piece][] {
-  const rows = {
-    requested_by: [
-      words.user,
-      declared.requested_by ?? html`<span class="quiet">${words.userUnknown}</span>`,
-    ],
-  } satisfies Record<keyof DeclaredFields, [string, Piece]>;
-  return Object.values(rows);
-}
-
-function how({ texts: { request: words } }: Visit, { declared_by, requested_by }: RequestAnswer): Piece {
-  if (declared_by !== null) {
-    const name = [declared_by.namespace, declared_by.name].filter((part) => part !== null).join("/");
-    return words.byObject(name, declared_by.cluster_id);
-  }
-  return requested_by === null ? words.byUnknown : words.byPerson(requested_by);
-}
-
-function decidedBy({ texts: { request: words } }: Visit, request: RequestAnswer): Piece {
-  const { decided_by, decided_in_cluster } = request;
-  if (decided_by === null) return undefined;
-  if (decided_in_cluster === null) return ` ${words.decidedHere(decided_by)}`;
-  return ` ${words.decidedIn(decided_by, decided_in_cluster)}`;
 }
 
 type Decided = {

@@ -81,9 +81,9 @@ export const askPage = page<Awaited<ReturnType<typeof load>>>({
         content: html`${boxField(visit, {
           form: FORM,
           name: SCOPES,
-          label: texts.request.scopes,
+          label: texts.ask.scopes,
           hint: texts.ask.scopesHint,
-          isTicked: false,
+          isTicked: () => false,
           choices: scopeChoices(texts, words, platform.default_allowed_scopes),
         })}
         ${textField(visit, {
