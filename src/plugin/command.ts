@@ -60,6 +60,13 @@ export const shared = {
   operatorNamespace: { takes: "name", help: "the operator's namespace; default deputize-system" },
 } as const satisfies Record<string, OptionHelp>;
 
+const OPERATOR_NAMESPACE = "deputize-system";
+
+/** Returns the operator's namespace: `--operator-namespace`, or the chart's default. */
+export function operatorNamespaceOf(options: Options): string {
+  return textOf(options, "operator-namespace") ?? OPERATOR_NAMESPACE;
+}
+
 const SECONDS = 60;
 const LOOK_MS = 500;
 

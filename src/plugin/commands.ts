@@ -1,4 +1,5 @@
 import type { Command } from "./command.ts";
+import { check } from "./commands/check.ts";
 import { approve, deny } from "./commands/decide.ts";
 import { link } from "./commands/link.ts";
 import { renew } from "./commands/renew.ts";
@@ -17,4 +18,5 @@ export const commands: Readonly<Record<string, Command>> = {
   "rotate-key": rotateKey,
   "who-can-approve": whoCanApprove,
   link,
+  check,
 };

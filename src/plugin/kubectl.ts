@@ -28,11 +28,16 @@ export type KubernetesObject = {
 /** A failure of kubectl, with kubectl's message. */
 export class KubectlFailure extends Failure {
   readonly isMissing: boolean;
+  readonly isForbidden: boolean;
   /** Whether another write to the object came first. */
   readonly isConflict: boolean;
+  /** The output that kubectl printed before it failed. */
+  readonly out: string;
 
-  constructor(message: string) {
+  constructor(message: string, out = "") {
     super(message);
+    this.out = out;
+    this.isForbidden = /\(Forbidden\)/.test(message);
     this.isMissing = /\(NotFound\)/.test(message);
     this.isConflict = /\(Conflict\)|the object has been modified/.test(message);
   }
@@ -57,10 +62,17 @@ function withoutLogLines(err: string): string {
   return err.replaceAll(LOGGED, "").trim() || err.trim();
 }
 
+/** Adds the common options before a command for a pod. A namespace in `args` takes precedence. */
+function withCommon(args: readonly string[], common: readonly string[]): string[] {
+  const added = args.includes("-n") ? common.filter((each) => !each.startsWith("--namespace=")) : common;
+  const end = args.includes("--") ? args.indexOf("--") : args.length;
+  return [...args.slice(0, end), ...added, ...args.slice(end)];
+}
+
 /** Creates a runner of `program`. `common` is the options of every call, such as the namespace. */
 export function createKubectl(common: readonly string[], program = "kubectl"): Kubectl {
   async function run(args: readonly string[], input = ""): Promise<string> {
-    const child = spawn(program, [...args, ...common], { stdio: ["pipe", "pipe", "pipe"] });
+    const child = spawn(program, withCommon(args, common), { stdio: ["pipe", "pipe", "pipe"] });
     // Ignores write errors, because a program that has read enough of its input closes the pipe.
     child.stdin.on("error", () => undefined);
     child.stdin.end(input);
@@ -71,7 +83,9 @@ export function createKubectl(common: readonly string[], program = "kubectl"): K
       child.on("close", (code) => resolve(code ?? 1));
     });
     const [code, out, err] = await Promise.all([ended, text(child.stdout), text(child.stderr)]);
-    if (code !== 0) throw new KubectlFailure(withoutLogLines(err) || `${program} ended with status ${code}`);
+    if (code !== 0) {
+      throw new KubectlFailure(withoutLogLines(err) || `${program} ended with status ${code}`, out);
+    }
     return out;
   }
 

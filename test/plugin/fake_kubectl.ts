@@ -8,7 +8,7 @@ export const NOW = new Date("2026-06-01T12:00:00Z");
 
 /**
  * Selects the answer by the first two words of the command. Several answers to one command come one after
- * another.
+ * another. An answer with `fails` is a message with status 1, after the output in `out`.
  */
 const FAKE = `#!${process.execPath}
 const fs = require("node:fs");
@@ -19,6 +19,7 @@ const calls = fs.readFileSync(__filename + ".calls", "utf8").trim().split("\\n")
 const place = calls.filter((call) => call.slice(0, 2).join(" ") === words).length - 1;
 const given = JSON.parse(fs.readFileSync(__filename + ".json", "utf8"))[words];
 const answer = Array.isArray(given) ? given[Math.min(place, given.length - 1)] : given;
+if (answer?.out) console.log(JSON.stringify(answer.out));
 if (answer === undefined || answer.fails) { console.error(answer?.fails ?? "Error: unexpected " + args.join(" ")); process.exit(1); }
 console.log(JSON.stringify(answer));
 `;

@@ -5,6 +5,7 @@ import { type RealCluster, startRealCluster } from "../operator/cluster/real_clu
 import { agent, delegation, platform } from "../operator/operator_folder.ts";
 import { kubernetesBinary } from "../support/kubernetes/binary.ts";
 import { startKubernetes } from "../support/kubernetes/server.ts";
+import { until } from "../support/process.ts";
 import { pluginWorld, type Ran } from "./plugin_world.ts";
 
 const BUILD_TIMEOUT_MS = 20 * 60_000;
@@ -159,16 +160,25 @@ describe.skipIf(binary.missing !== undefined).concurrent("kubectl deputize", { t
   });
 
   test("shows the user's name, and the call by which the account's owner links the user", async ({
-    shop: { person, cluster, as, call },
+    shop: { world, person, cluster, as },
   }) => {
-    const { out, status } = await as("jane", "link", "--cluster-id", cluster, "-o", "json");
+    const at = ["--operator-namespace", world.systemNamespace];
+    const { out, status } = await as("jane", "link", "--cluster-id", cluster, "-o", "json", ...at);
     expect({ status, body: JSON.parse(out) }).toEqual({
       status: 0,
       body: { cluster, username: JANE },
     });
-    const text = await as("ann", "link");
-    const { metadata } = await call("GET", "/api/v1/namespaces/kube-system");
-    expect(text.out).toContain(`Cluster   ${(metadata as { uid: string }).uid}`);
+    await until(
+      "the operator has recorded its id",
+      async () => (await as("ann", "link", ...at)).status === 0,
+    );
+    const text = await as("ann", "link", ...at);
+    expect(text.out).toContain(`Cluster   ${cluster}\n`);
+    const unknown = await as("ann", "link", "--cluster-id", "other", ...at);
+    expect(unknown).toMatchObject({ status: 1, out: "" });
+    expect(unknown.err).toContain(`The operator records the cluster id ${cluster}`);
+    expect(await as("ann", "link")).toMatchObject({ status: 1, out: "" });
+    expect((await as("jane", "link", ...at)).err).toContain("ask an administrator for the cluster id");
     expect(text.out).toContain("POST /v1/service/cluster-approvers");
     const link = await person.client.post("/v1/service/cluster-approvers", JSON.parse(out));
     expect(link.status).toBe(201);

@@ -1,4 +1,4 @@
-import { type Context, textOf } from "../command.ts";
+import { type Context, operatorNamespaceOf } from "../command.ts";
 import { Failure, KubectlFailure, type KubernetesObject } from "../kubectl.ts";
 import { relative, table, visible, wrapped } from "../text.ts";
 
@@ -22,7 +22,6 @@ type SweepRecord = {
 
 const NAME = "deputize-orphans";
 const CONFIRMED = "deputize.io/confirmed";
-const OPERATOR_NAMESPACE = "deputize-system";
 
 /** Shows delegations in force without an object. With `--confirm`, lets the operator revoke them. */
 export async function showOrphans(context: Context): Promise<void> {
@@ -36,19 +35,15 @@ export async function showOrphans(context: Context): Promise<void> {
   if (options.confirm === true) await confirm(context, record);
 }
 
-function namespaceOf({ options }: Context): string {
-  return textOf(options, "operator-namespace") ?? OPERATOR_NAMESPACE;
-}
-
 async function read(context: Context): Promise<SweepRecord> {
-  const args = ["get", "configmap", NAME, "-n", namespaceOf(context)];
+  const args = ["get", "configmap", NAME, "-n", operatorNamespaceOf(context.options)];
   try {
     const { data } = await context.kubectl.json<KubernetesObject & { data?: Record<string, string> }>(args);
     return JSON.parse(data?.["orphans.json"] ?? "") as SweepRecord;
   } catch (error) {
     const isUnwritten = error instanceof SyntaxError || (error instanceof KubectlFailure && error.isMissing);
     if (!isUnwritten) throw error;
-    const place = `${namespaceOf(context)}/${NAME}`;
+    const place = `${operatorNamespaceOf(context.options)}/${NAME}`;
     throw new Failure(
       `The operator has recorded nothing yet in configmap ${place}; it checks every 10 minutes`,
     );
@@ -86,6 +81,14 @@ async function confirm(context: Context, { state, epoch, items }: SweepRecord): 
   const question = `Let the operator revoke these ${items.length} delegations after its grace period?`;
   if (options.yes !== true && !(await terminal.confirm(question))) throw new Failure("They remain held");
   const mark = `${CONFIRMED}=${epoch}`;
-  await kubectl.run(["annotate", "configmap", NAME, mark, "--overwrite", "-n", namespaceOf(context)]);
+  await kubectl.run([
+    "annotate",
+    "configmap",
+    NAME,
+    mark,
+    "--overwrite",
+    "-n",
+    operatorNamespaceOf(context.options),
+  ]);
   terminal.note("Confirmed; the operator revokes them in its first check after the grace period.\n");
 }
