@@ -1,4 +1,5 @@
 import { lockRole, mayApprove, requireOwner } from "../accounts/member_role.ts";
+import { noteLink } from "../accounts/notices/links.ts";
 import type { Clock } from "../clock.ts";
 import type { ClusterApproverRow } from "../db/cluster_tables.ts";
 import type { Database, Transaction } from "../db/database.ts";
@@ -29,7 +30,8 @@ export function isPerson(username: string): boolean {
 
 /**
  * Links a cluster user to a member. The user's decisions are then this member's decisions. `by` is the owner
- * who links the user. A new link of a user replaces the earlier one, unless both are equal.
+ * who links the user. A new link of a user replaces the earlier one, unless both are equal. Every owner gets
+ * a mail about a new link.
  *
  * Throws `invalid_request` if the user is not a person, `not_found` if there is no such member, `forbidden`
  * if `by` is no longer an owner, and `approver_limit` if the account has too many approvers.
@@ -48,9 +50,11 @@ export async function linkApprover(
     const user = { account_id: accountId, cluster_id: clusterId, username };
     const link = { member_id: memberId, linked_by: by };
     const former = await tx("cluster_approvers").where(user).first("member_id", "linked_by");
-    if (former?.member_id !== memberId || former.linked_by !== by) {
+    const isNew = former?.member_id !== memberId || former.linked_by !== by;
+    const now = clock.now();
+    if (isNew) {
       await tx("cluster_approvers")
-        .insert({ ...user, ...link, approver_id: newId(), linked_at: clock.now() })
+        .insert({ ...user, ...link, approver_id: newId(), linked_at: now })
         .onConflict(["account_id", "cluster_id", "username"])
         .merge(["member_id", "linked_by", "linked_at"]);
     }
@@ -58,8 +62,14 @@ export async function linkApprover(
     if (linked.length > MAX_APPROVERS) throw new ApiError("approver_limit");
     const row = linked.find((each) => each.cluster_id === clusterId && each.username === username);
     if (row === undefined) throw new Error("The approver was not written");
+    if (isNew) await noteLink(tx, noticeOf(row), now);
     return row;
   });
+}
+
+function noticeOf({ account_id, cluster_id, username, member_email, linker_email }: LinkedApprover) {
+  const people = { member: member_email ?? "", linked_by: linker_email ?? "" };
+  return { account_id, cluster: cluster_id, username, ...people };
 }
 
 /**

@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import { ANN, type DeclaredScene, decidedScene } from "../locks/declared_scene.ts";
 import type { Person } from "../support/api.ts";
 import { runningApi } from "../support/api.ts";
@@ -62,6 +62,55 @@ describe("a link of a cluster user", () => {
     const again = await actingFor(opener, id).post(PATH, ANN);
     expect(again.body).toMatchObject({ approver_id: body.approver_id, linked_by: opener.email });
     expect(await links()).toEqual([again.body]);
+  });
+
+  /** Waits until all notices are sent. Returns how many mails about links a person got, and one of them. */
+  async function linkMails() {
+    await vi.waitFor(
+      async () => expect(await api.db("notices").where({ state: "waiting" })).toEqual([]),
+      60_000,
+    );
+    const { body } = await api.client().get("/dev/mailbox", { headers: { accept: "application/json" } });
+    const mails = (body.mails as { to: string; text: string }[]).filter(({ text }) =>
+      text.includes(`Account: ${id}`),
+    );
+    const count = (person: Person) => mails.filter(({ to }) => to === person.email).length;
+    return { count, all: mails.length, text: mails[0]?.text };
+  }
+
+  test("causes a mail to every owner, also if it replaces another link, and to nobody else", async () => {
+    const owner = await addMember(api, id, "owner");
+    const approver = await addMember(api, id, "approver");
+    const link = { ...ANN, member_account_id: approver.accountId };
+    await must(actingFor(owner, id).post(PATH, link));
+    await must(actingFor(owner, id).post(PATH, link));
+    const { count, all, text } = await linkMails();
+    expect([count(opener), count(owner), all]).toEqual([1, 1, 2]);
+    expect(text).toContain(`${owner.email} linked a user of a cluster`);
+    expect(text).toContain(`User:    ${ANN.username}\nCluster: c1\nMember:  ${approver.email}\n`);
+    await must(actingFor(opener, id).post(PATH, ANN));
+    expect((await linkMails()).all).toBe(4);
+  });
+
+  test("causes a mail to an owner's own address, also if this owner has left another organization", async () => {
+    const owner = await addMember(api, id, "owner");
+    const account = { account_id: owner.accountId };
+    await api.db("accounts").where(account).update({ own_role: null });
+    await addMember(api, owner.accountId, "owner");
+    await must(actingFor(opener, id).post(PATH, ANN));
+    const { count, all } = await linkMails();
+    expect([count(opener), count(owner), all]).toEqual([1, 1, 2]);
+  });
+
+  test("causes at most 20 mails in 24 hours to one owner", async () => {
+    for (let n = 0; n < 22; n += 1) {
+      await must(actingFor(opener, id).post(PATH, { cluster: "c1", username: `user-${n}` }));
+    }
+    const notices = () => api.db("notices").where({ account_id: id });
+    expect(await notices()).toHaveLength(20);
+    await notices().update({ created_at: new Date(api.clock.now().getTime() - 24 * 3600 * 1000) });
+    await must(actingFor(opener, id).post(PATH, ANN));
+    expect(await notices()).toHaveLength(21);
   });
 
   test("cannot belong to a person who is not a member", async () => {

@@ -4,6 +4,7 @@ import type { Consumer } from "../../events/bus.ts";
 import { isAccountEventType, readAccountEvent } from "../../events/kinds.ts";
 import type { Reader } from "../../events/published.ts";
 import { CLAIM_SECONDS, RETRY_DELAYS } from "../mail/retries.ts";
+import { LINK_TYPE } from "./links.ts";
 
 /** A notice that this process may send until its claim expires. `attempts` includes this attempt. */
 export type ClaimedNotice = {
@@ -24,8 +25,9 @@ from due, accounts a
 where n.event_id = due.event_id and a.account_id = n.account_id
 returning n.event_id, n.type, n.payload, n.attempts,
   -- If the account that opened an organization is no longer an owner, the oldest owner receives the mail.
+  -- A notice about a link names its recipient.
   coalesce(
-    case when a.own_role = 'owner' then a.email end,
+    case when a.own_role = 'owner' or n.type = '${LINK_TYPE}' then a.email end,
     (select o.email from organization_members m join accounts o on o.account_id = m.account_id
       where m.organization_id = a.account_id and m.role = 'owner' order by m.joined_at limit 1),
     a.email

@@ -9,6 +9,7 @@ import { MAX_ATTEMPTS } from "../mail/retries.ts";
 import { describeMailError, type Mail, type Mailer } from "../mail/smtp.ts";
 import { sendMailings } from "../mailings/sender.ts";
 import type { StopTokens } from "../mailings/stop_links.ts";
+import { LINK_TYPE, linkText } from "./links.ts";
 import { type ClaimedNotice, claimNotices, readWaiting, recordFailure, recordSent } from "./queue.ts";
 import { noticeText, type Place } from "./texts.ts";
 
@@ -136,6 +137,7 @@ export function startNotices(deps: NoticeDeps): { stop(): Promise<void> } {
 }
 
 function mailOf({ event_id, type, payload, email }: ClaimedNotice, place: Place): Mail {
+  if (type === LINK_TYPE) return { id: event_id, to: email, ...linkText(payload, place.baseUrl) };
   if (!isAccountEventType(type)) throw new Error(`There is no text for ${type}`);
   return { id: event_id, to: email, ...noticeText(readAccountEvent(type, payload), place) };
 }
