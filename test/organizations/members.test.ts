@@ -66,8 +66,11 @@ test("the session lists the accounts that a person may act for, with their role 
   const { id, member } = await withMember("approver");
   const { body } = await member.client.get("/v1/auth/session");
   expect(body.accounts).toEqual([
-    { account_id: member.accountId, organization_name: null, role: "owner", credit: "enough" },
-    { account_id: id, organization_name: "Analytical Engines", role: "approver", credit: "enough" },
+    { account_id: member.accountId, organization_name: null, role: "owner", credit: "enough", waiting: 0 },
+    {
+      ...{ account_id: id, organization_name: "Analytical Engines", role: "approver" },
+      ...{ credit: "enough", waiting: 0 },
+    },
   ]);
 });
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
-import { memberRoles, type Route, route } from "../../route.ts";
+import { type MemberRole, memberRoles, type Route, route } from "../../route.ts";
 import { type CreditLevel, creditLevel, creditLevels } from "../ledger/amounts.ts";
 import { clearedCookies } from "./sessions.ts";
 
@@ -34,6 +34,7 @@ const answer = z.object({
           .describe(
             "`low`: at most 20 % of the balance after the last credit; `exhausted`: not enough for a decision; null before onboarding is complete",
           ),
+        waiting: z.int().describe("Pending requests, up to 99; 0 if the person may not decide"),
       }),
     )
     .describe(
@@ -44,7 +45,7 @@ const answer = z.object({
 export type SessionAnswer = z.infer<typeof answer>;
 
 /** `GET /v1/auth/session`: the signed-in person, their onboarding step and their remaining credit. */
-export function sessionRoute({ db }: { db: Database }): Route {
+export function sessionRoute({ db, clock }: { db: Database; clock: Clock }): Route {
   return route({
     id: "get_session",
     method: "GET",
@@ -80,17 +81,45 @@ export function sessionRoute({ db }: { db: Database }): Route {
       const { account_id, organization_name } = account;
       const credit = levelOf({ balance_micro_usd, low_at_micro_usd, terms });
       const own = own_role === null ? [] : [{ account_id, organization_name, role: own_role, credit }];
+      const accounts = [...own, ...(await findMemberships(db, account_id))];
+      const waiting = await countWaiting(db, accounts.filter(mayDecide), clock.now());
       return {
         body: {
           ...account,
           credits: own_role === null ? 0 : (balance_micro_usd ?? 0),
           expires_at: expires_at.toISOString(),
           service_administrator: caller.serviceAdministrator,
-          accounts: [...own, ...(await findMemberships(db, account_id))],
+          accounts: accounts.map((each) => ({ ...each, waiting: waiting.get(each.account_id) ?? 0 })),
         },
       };
     },
   });
+}
+
+function mayDecide({ role }: { role: MemberRole }): boolean {
+  return role === "owner" || role === "approver";
+}
+
+/** The highest number of waiting requests that is counted for an account. */
+const MOST_WAITING = 99;
+
+/** Returns by account how many requests wait for a decision. */
+async function countWaiting(
+  db: Database,
+  accounts: { account_id: string }[],
+  now: Date,
+): Promise<Map<string, number>> {
+  const { rows } = await db.raw<{ rows: { account_id: string; waiting: number }[] }>(
+    `select id as account_id, (
+       select count(*)::int from (
+         select from delegation_requests where account_id = id and status = 'pending' and expires_at > :now
+         limit ${MOST_WAITING}
+       ) as pending
+     ) as waiting
+     from unnest(:ids::uuid[]) as id`,
+    { ids: accounts.map(({ account_id }) => account_id), now },
+  );
+  return new Map(rows.map(({ account_id, waiting }) => [account_id, waiting]));
 }
 
 async function findMemberships(db: Database, accountId: string) {

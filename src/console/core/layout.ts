@@ -35,7 +35,7 @@ function layout(frame: Frame): Html {
       <meta name="color-scheme" content="light dark" />
       <meta name="robots" content="noindex" />
       <meta name="htmx-config" content=${HTMX} />
-      <title>${title} · ${texts.name}</title>
+      <title>${waitingIn(visit)}${title} · ${texts.name}</title>
       <link rel="stylesheet" href=${assets.style} />
       <link rel="icon" href=${assets.icon} type="image/svg+xml" />
       <script src=${assets.script} data-htmx=${assets.htmx} defer></script>
@@ -53,6 +53,11 @@ function layout(frame: Frame): Html {
       </main>
     </body>
   </html>`;
+}
+
+/** Returns the number of requests that wait for the person, for the title of the browser's tab. */
+function waitingIn({ acting }: Visit): string {
+  return acting === undefined || acting.waiting === 0 ? "" : `(${acting.waiting}) `;
 }
 
 /** Returns a notice that has a valid proof. The sign-out notice needs only that nobody is signed in. */
@@ -103,9 +108,16 @@ function navigation({ visit, pages, page }: Header): Html {
     <nav id="menu" popover aria-label=${texts.navigation.label}><ul>
       ${entries.map((entry) => {
         const path = entry.page.path.slice(CONSOLE.length) || "/";
-        return html`<li><a href=${at(path)} aria-current=${currentOf(entry, page?.path)}>${entry.label(texts)}</a></li>`;
+        return html`<li><a href=${at(path)} aria-current=${currentOf(entry, page?.path)}>${entry.label(texts)}${acting && countOf(entry, acting, texts)}</a></li>`;
       })}
     </ul></nav>`;
+}
+
+/** Returns how many requests wait, if any, and says so to people who cannot see the page. */
+function countOf({ count }: Entry, acting: Acting, { navigation }: Visit["texts"]): Html | undefined {
+  const number = count?.(acting) ?? 0;
+  if (number === 0) return undefined;
+  return html`${" "}<span class="count">${number}<span class="hidden-label"> ${navigation.waiting}</span></span>`;
 }
 
 type Entry = { page: Page } & NonNullable<Page["navigation"]>;

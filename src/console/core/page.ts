@@ -38,6 +38,8 @@ type PageParts<D> = {
   navigation?: {
     order: number;
     label: (texts: Texts) => string;
+    /** The number beside the entry. Nothing is shown for 0. */
+    count?: (acting: Acting) => number;
     /** Paths of pages that belong to this page although they are not below its path. */
     also?: readonly string[];
   };

@@ -54,7 +54,7 @@ export const texts = {
   name: "Deputize",
   skip: "To the content",
 
-  navigation: { label: "Main", menu: "Menu", home: "Home", requests: "Requests" },
+  navigation: { label: "Main", menu: "Menu", home: "Home", requests: "Requests", waiting: "waiting" },
   acting: ACTING,
   ownAccount: OWN_ACCOUNT,
   mails: MAILS,

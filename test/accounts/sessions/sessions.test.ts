@@ -57,7 +57,13 @@ describe("a session", () => {
       credits: 0,
       expires_at: new Date(api.clock.now().getTime() + 900_000).toISOString(),
       accounts: [
-        { account_id: answer.body.account_id, organization_name: null, role: "owner", credit: null },
+        {
+          account_id: answer.body.account_id,
+          organization_name: null,
+          role: "owner",
+          credit: null,
+          waiting: 0,
+        },
       ],
       service_administrator: false,
     });

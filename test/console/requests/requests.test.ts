@@ -19,7 +19,7 @@ test("the list of requests shows all requests or those in one state, newest firs
   }
   const browser = browserOf(api, person.client);
   const all = await browser.open("/console/requests");
-  expect(all.text).toMatch(/<a href="\/console\/requests" aria-current="page">Requests<\/a>/);
+  expect(all.text).toMatch(/<a href="\/console\/requests" aria-current="page">Requests /);
   expect(all.text.match(/<tr role="row"><th scope="row"/g)).toHaveLength(25);
   expect(all.words).toContain("shop-bot of Shop");
   const rest = await browser.open(all.element("link to the next page", /rel="next" href="([^"]*)"/));
@@ -38,4 +38,19 @@ test("an organization's requests have links to the organization's pages", async 
   const { client } = await addMember(api, person.accountId, "auditor");
   const { text } = await browserOf(api, client).open(`/console/for/${person.accountId}/requests`);
   expect(text).toContain(`href="/console/for/${person.accountId}/requests/${requestId}"`);
+});
+
+test("each page shows the people who may decide how many requests wait, also in its title", async () => {
+  const { person, requestId, platform } = await requested(api);
+  await selfRequest(person, platform.connectionId);
+  const { open } = browserOf(api, person.client);
+  const shown = await open("/console/agents");
+  expect(shown.text).toMatch(/<title>\(2\) /);
+  expect(shown.words).toContain("Requests 2 waiting");
+  await person.client.post(`/v1/service/delegations/requests/${requestId}/deny`, {});
+  expect((await open("/console/agents")).words).toContain("Requests 1 waiting");
+  api.clock.advance(8 * 24 * 3600);
+  await person.client.signIn(person.email);
+  const later = await open("/console/agents");
+  expect(later.text).not.toMatch(/<title>\(|waiting<\/span>/);
 });

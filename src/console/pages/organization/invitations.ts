@@ -152,7 +152,7 @@ export const acceptInvitationPage = page({
       async submit(visit, fields) {
         const body = { token: tidy(fields.get("token")) };
         const { account_id, role } = await visit.call("accept_invitation", { body, once: true });
-        const joined = { account_id, role, organization_name: "", credit: null };
+        const joined = { account_id, role, organization_name: "", credit: null, waiting: 0 };
         return { to: addressFor(joined, visit, "/organization"), notice: "joined" };
       },
     },

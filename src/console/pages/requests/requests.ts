@@ -23,7 +23,7 @@ export const requestsPage = page<Listed>({
   id: "requests",
   path: "/console/requests",
   operations: ["list_delegation_requests"],
-  navigation: { order: 10, label: (texts) => texts.navigation.requests },
+  navigation: { order: 10, label: (texts) => texts.navigation.requests, count: ({ waiting }) => waiting },
   load: (visit) => visit.call("list_delegation_requests", { query: filtersOf(visit, ["status", "cursor"]) }),
   title: ({ texts }) => texts.requests.title,
   render(visit, { items, next_cursor }) {
