@@ -41,6 +41,11 @@ export function day(at: Date | string): Html {
   return html`<time datetime=${date.toISOString()} data-day>${UTC_DAY.format(date)}</time>`;
 }
 
+/** Returns text without spaces, such as an address, that may be broken anywhere to fit a narrow column. */
+export function long(text: string): Html {
+  return html`<span class="long">${text}</span>`;
+}
+
 /** Returns one line of text with a copy button. `id` must be unique on the page. */
 export function copyable({ listing }: Texts, { id, text }: { id: string; text: string }): Html {
   return html`<span class="copyable"><code id=${id}>${text}</code>

@@ -8,7 +8,7 @@ import { selectField, textField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 import { table } from "../elements/listing.ts";
 import { scopeList } from "../elements/scopes.ts";
-import { time } from "../elements/values.ts";
+import { long, time } from "../elements/values.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
@@ -122,7 +122,10 @@ function acceptedOnes(visit: Visit, accepted: readonly NamespaceBindingAnswer[])
       },
       { label: words.fourEyes, cell: ({ four_eyes }) => (four_eyes ? words.four : words.two) },
       { label: words.acceptedAt, cell: ({ accepted_at }) => accepted_at && time(accepted_at) },
-      { label: words.acceptedBy, cell: ({ accepted_by }) => accepted_by ?? words.notKnown },
+      {
+        label: words.acceptedBy,
+        cell: ({ accepted_by }) => (accepted_by === null ? words.notKnown : long(accepted_by)),
+      },
     ],
   });
 }
@@ -163,14 +166,17 @@ function approverTable({ texts }: Visit, approvers: readonly ClusterApproverAnsw
     items: approvers,
     empty: words.noApprovers,
     columns: [
-      { label: words.user, cell: ({ username }) => username },
+      { label: words.user, cell: ({ username }) => long(username) },
       { label: words.cluster, cell: ({ cluster }) => cluster },
       {
         label: words.decidesAs,
         cell: ({ member, counts }) =>
-          html`${member?.email ?? words.nobody}${member !== null && !counts && html`<br /><span class="quiet">${words.notNow}</span>`}`,
+          html`${member === null ? words.nobody : long(member.email)}${member !== null && !counts && html`<br /><span class="quiet">${words.notNow}</span>`}`,
       },
-      { label: words.linkedBy, cell: ({ linked_by }) => linked_by ?? words.notKnown },
+      {
+        label: words.linkedBy,
+        cell: ({ linked_by }) => (linked_by === null ? words.notKnown : long(linked_by)),
+      },
       { label: words.linked, cell: ({ linked_at }) => time(linked_at) },
     ],
   });
