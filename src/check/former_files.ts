@@ -105,6 +105,14 @@ async function readBlobs(top: string, entries: readonly TreeEntry[]): Promise<Ma
   return blobs;
 }
 
+/**
+ * A commit may contain a folder that looks like a bare repository, with its own settings and revisions. Git
+ * must not take it for the repository, and must fetch nothing.
+ */
+const SAFELY = ["safe.bareRepository=explicit", "core.fsmonitor=false", "protocol.allow=never"].flatMap(
+  (setting) => ["-c", setting],
+);
+
 const MAX_OUTPUT_BYTES = 1024 * 1024 * 1024;
 
 type Answer = { out: Buffer; fault?: string };
@@ -113,7 +121,7 @@ type Answer = { out: Buffer; fault?: string };
 function git(folder: string, args: readonly string[], input = ""): Promise<Answer> {
   const options = { cwd: folder, encoding: "buffer", maxBuffer: MAX_OUTPUT_BYTES } as const;
   return new Promise((resolve, reject) => {
-    const child = execFile("git", args, options, (error, out, err) => {
+    const child = execFile("git", [...SAFELY, ...args], options, (error, out, err) => {
       if (error === null) {
         resolve({ out });
       } else if (error.code === "ENOENT") {

@@ -1,5 +1,6 @@
 import { execFileSync } from "node:child_process";
-import { rm, symlink } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { appendFile, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import {
@@ -49,7 +50,24 @@ async function changes(before: object[], after: object[]): Promise<Shown[]> {
   return (await checkJson(apps, { base: "HEAD" })).changes as Shown[];
 }
 
+/** Puts a bare repository into a folder, as a commit can contain one, with settings and a false revision. */
+async function plantRepository(folder: string, settings: string): Promise<void> {
+  git(folder, "init", "-q", "--bare", ".");
+  await appendFile(join(folder, "config"), settings);
+}
+
 describe("deputize check --base", () => {
+  test("ignores a repository that a change has put into the folder, and runs none of its commands", async () => {
+    const before = [shop(), bot()];
+    const { apps, folder } = await repository(before, [...before, asked()]);
+    const trap = join(folder, "trap");
+    const command = `touch ${trap}; false`;
+    const settings = `[core]\n\tworktree = .\n\tfsmonitor = ${command}\n\tsshCommand = ${command}\n`;
+    await plantRepository(apps, settings);
+    await expect(check(apps, { base: "HEAD" })).rejects.toThrow("cannot use bare repository");
+    expect(existsSync(trap)).toBe(false);
+  });
+
   test("names a new delegation's agent, scopes and lifetime, and the people who may approve", async () => {
     const before = [shop(), bot(), tenants(`${OWNER}approvers: [jane, joe]\n`)];
     const found = await changes(before, [...before, asked({ ttl: "24h", requestedBy: "joe" })]);
