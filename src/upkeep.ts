@@ -63,7 +63,7 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
     log,
     shortestPause: PAUSE_MS,
     longestPause: PAUSE_MS,
-    step: steps({ log, loop: "upkeep" }, [
+    step: steps({ log, loop: "upkeep", pauseMs: PAUSE_MS }, [
       ["partitions", () => maintainPartitions(pool, clock.now(), clock.agreed())],
       whileAgreed("rows without a partition", (now) => mendDefaultPartitions({ pool: months, now, log })),
       whileAgreed("accounts", (now) => sweepAccounts({ db, clock: stoppedAt(now) })),
@@ -84,7 +84,7 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
     log,
     shortestPause: SOON_PAUSE_MS,
     longestPause: SOON_PAUSE_MS,
-    step: steps({ log, loop: "upkeep_soon" }, [
+    step: steps({ log, loop: "upkeep_soon", pauseMs: SOON_PAUSE_MS }, [
       whileAgreed("secrets in stored answers", (now) => idempotency.forgetSecrets(now)),
       whileAgreed("presented proofs", (now) => prunePresented({ db, now, signal })),
     ]),
@@ -102,12 +102,19 @@ type Part = [name: string, run: () => Promise<unknown>];
 
 /**
  * Returns a loop's step that runs all parts in order. A part that fails does not stop the others. It is
- * logged once, and the step then rejects, so that the loop soon runs all parts again.
+ * logged once, and the step then rejects, so that the loop soon repeats. Until `pauseMs` have passed, only
+ * the parts that failed then run again.
  */
-function steps({ log, loop }: { log: Logger; loop: string }, parts: Part[]): () => Promise<boolean> {
+function steps(
+  { log, loop, pauseMs }: { log: Logger; loop: string; pauseMs: number },
+  parts: Part[],
+): () => Promise<boolean> {
   const failing = new Set<string>();
+  let nextWhole = 0;
   return async () => {
-    for (const [part, run] of parts) {
+    const isWhole = failing.size === 0 || performance.now() >= nextWhole;
+    if (isWhole) nextWhole = performance.now() + pauseMs;
+    for (const [part, run] of parts.filter(([part]) => isWhole || failing.has(part))) {
       try {
         await run();
         failing.delete(part);
