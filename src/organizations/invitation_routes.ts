@@ -122,7 +122,6 @@ function readRoute(deps: InviteDeps): Route {
     path: `${path}/read`,
     summary: "Read an invitation by its code, with the account of the invited address; changes nothing",
     access: "session",
-    reads: true,
     roles: "person",
     idempotent: true,
     body: z.object({ token }),
