@@ -5,7 +5,7 @@ import { readDefinitions, type StructuralSchema } from "../../src/operator/schem
 
 /** Fields in the `spec` of a Delegation that the operator or the API reads separately. */
 const READ_ONE_BY_ONE = [
-  ...["platformRef", "agentRef", "scopes", "ttl", "expiresAt", "constraints"],
+  ...["platformRef", "agentRef", "scopes", "ttl", "expiresAt", "constraints", "purpose"],
   ...["revoked", "revokeReason", "suspend"],
 ];
 
