@@ -9,6 +9,10 @@ const DAY = 24 * 3600;
 /** Longest pause in seconds after a mail of the same kind to the same person. */
 export const LONGEST_PAUSE = 4 * 3600;
 
+/** Longest delay in seconds before another attempt, and the longest time for which a mail is attempted. */
+const LONGEST_DELAY = 15 * MINUTE;
+const LONGEST_WAIT = 3 * DAY;
+
 /** The most requests that one mail mentions. */
 export const MOST_REQUESTS = 100;
 
@@ -59,7 +63,7 @@ with topic as (
     union all
     select r.requested_by where t.kind = 'request_decided' and r.requested_by is distinct from r.decided_by
     union all
-    select r.decided_by where t.kind = 'authority_lent'
+    select c.approved_by from certificates c where c.request_id = r.request_id and t.kind = 'authority_lent'
   ) as p
   where p.person is not null
 ), spread as (
@@ -88,6 +92,7 @@ export type ClaimedMailing = {
   choice: MailChoice;
   request_ids: string[];
   attempts: number;
+  due_at: Date;
   mailed_at: Date | null;
   streak: number;
 };
@@ -100,7 +105,7 @@ with due as (
 update mailings m set attempts = m.attempts + 1, next_attempt_at = :until
 from due, accounts a
 where m.account_id = due.account_id and m.kind = due.kind and a.account_id = m.account_id
-returning m.account_id, m.kind, a.email, m.choice, m.request_ids, m.attempts, m.mailed_at, m.streak`;
+returning m.account_id, m.kind, a.email, m.choice, m.request_ids, m.attempts, m.due_at, m.mailed_at, m.streak`;
 
 /**
  * Claims up to `count` mails that are due. A claim counts as an attempt even if the process dies. The mail is
@@ -111,17 +116,16 @@ export async function claimMailings(db: Database, count: number, now: Date): Pro
   return rows;
 }
 
-/** Removes what a mail mentioned. The rest becomes due after `paced_until`. */
+/**
+ * Removes what a mail mentioned. The rest becomes due at `next`. Reads the row only as it is when its lock is
+ * held: another process may have added requests while this one waited for the lock.
+ */
 const SETTLE = `
-update mailings set request_ids = rest.ids, attempts = 0, mailed_at = :mailedAt, streak = :streak,
-  paced_until = :pacedUntil,
-  due_at = case when rest.ids = '{}' then null else :next::timestamptz end,
-  next_attempt_at = case when rest.ids = '{}' then null else :next::timestamptz end
-from (
-  select array(select id from unnest(m.request_ids) with ordinality as each (id, place)
-               where id <> all (:done::text[]) order by place) as ids
-  from mailings m where m.account_id = :account_id and m.kind = :kind
-) as rest
+update mailings set attempts = 0, mailed_at = :mailedAt, streak = :streak, paced_until = :pacedUntil,
+  request_ids = array(select id from unnest(request_ids) with ordinality as each (id, place)
+                      where id <> all (:done::text[]) order by place),
+  due_at = case when request_ids <@ :done::text[] then null else :next::timestamptz end,
+  next_attempt_at = case when request_ids <@ :done::text[] then null else :next::timestamptz end
 where account_id = :account_id and kind = :kind and attempts = :attempts and next_attempt_at is not null`;
 
 /** Records that a mail was sent, unless this claim expired and another process claimed the mail. */
@@ -142,20 +146,20 @@ export async function recordNeedless(db: Database, mailing: ClaimedMailing, now:
 }
 
 /**
- * Records a failed attempt. The mail is due again after the next delay. After the last attempt, what waited
- * is dropped.
+ * Records a failed attempt. The mail is due again after the next delay, at most a quarter of an hour, so that
+ * it does not wait long after the mail server works again. What has waited for three days is dropped.
  */
 export async function recordUnmailed(
   db: Database,
   mailing: ClaimedMailing,
   now: Date,
 ): Promise<"waiting" | "failed"> {
-  const delay = RETRY_DELAYS[mailing.attempts - 1];
-  if (delay === undefined) {
+  const { account_id, kind, attempts, due_at } = mailing;
+  if (now >= addSeconds(due_at, LONGEST_WAIT)) {
     await recordNeedless(db, mailing, now);
     return "failed";
   }
-  const { account_id, kind, attempts } = mailing;
+  const delay = Math.min(RETRY_DELAYS[attempts - 1] ?? LONGEST_DELAY, LONGEST_DELAY);
   await db("mailings")
     .where({ account_id, kind, attempts })
     .whereNotNull("next_attempt_at")
@@ -199,15 +203,16 @@ export async function changeChoice(
     .insert({ ...key, choice })
     .onConflict(["account_id", "kind"])
     .ignore();
-  const row = await tx("mailings").where(key).forUpdate().first("mailed_at", "streak", "due_at");
+  const row = await tx("mailings").where(key).forUpdate().first();
   if (row === undefined) throw new Error("The choice disappeared during the call");
-  const { mailed_at: mailedAt, streak, due_at } = row;
+  if (row.choice === choice) return;
+  const { mailed_at: mailedAt, streak, due_at, attempts } = row;
   const paced = mailedAt === null ? null : pacedAfter(choice, { mailedAt, streak });
+  const dropped = { request_ids: [], due_at: null, next_attempt_at: null, attempts: 0 };
   const due = due_at === null ? null : new Date(Math.max(now.getTime(), paced?.getTime() ?? 0));
-  const waiting =
-    choice === "off"
-      ? { request_ids: [], due_at: null, next_attempt_at: null, attempts: 0 }
-      : { due_at: due, next_attempt_at: due };
+  // A mail that is being attempted keeps its time, so that no other process attempts it too.
+  const moved = attempts > 0 ? {} : { due_at: due, next_attempt_at: due };
+  const waiting = choice === "off" ? dropped : moved;
   await tx("mailings")
     .where(key)
     .update({ choice, paced_until: paced, ...waiting });

@@ -55,6 +55,7 @@ export function renderMail(
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width" />
         <meta name="color-scheme" content="light dark" />
+        <meta name="format-detection" content="telephone=no, date=no, address=no, email=no, url=no" />
         <title>${subject}</title>
         ${inlineStyle(STYLE)}
       </head>

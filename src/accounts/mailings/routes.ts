@@ -66,7 +66,8 @@ function changeRoute({ db, clock }: Deps): Route {
     async handle({ caller, body }) {
       const { accountId } = caller.person;
       await db.transaction(async (tx) => {
-        for (const kind of mailKinds) {
+        // The sender locks several rows of a person in this order too.
+        for (const kind of mailKinds.toSorted()) {
           const choice = body[kind];
           if (choice !== undefined) await changeChoice(tx, { accountId, kind, choice, now: clock.now() });
         }

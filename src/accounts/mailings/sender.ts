@@ -1,7 +1,8 @@
+import { createHash } from "node:crypto";
 import { type Clock, inTime } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import type { Logger } from "../../log.ts";
-import { describeMailError, type Mail, type Mailer } from "../mail/smtp.ts";
+import { describeMailError, isRefusedForGood, type Mail, type Mailer } from "../mail/smtp.ts";
 import {
   type ClaimedMailing,
   claimMailings,
@@ -48,35 +49,48 @@ async function attempt(deps: MailingDeps, mailing: ClaimedMailing): Promise<void
   const { account_id: person, kind, request_ids: requestIds } = mailing;
   const [first, ...others] = await readSubjects(db, { person, kind, requestIds, now: clock.now() });
   if (first === undefined) return recordNeedless(db, mailing, clock.now());
-  if (await isSent(deps, mailing, [first, ...others])) {
+  const outcome = await send(deps, mailing, [first, ...others]);
+  if (outcome === "sent") {
     await recordMailed(db, mailing, clock.now());
     return measure("sent");
+  }
+  if (outcome === "refused") {
+    await recordNeedless(db, mailing, clock.now());
+    return measure("failed");
   }
   const state = await recordUnmailed(db, mailing, clock.now());
   measure(state === "failed" ? "failed" : "retried");
   if (state === "failed") log.error({ account_id: person, kind }, "a mail about requests failed for good");
 }
 
-async function isSent(
+/** Returns `refused` if the server will never accept this mail, for example because the address is gone. */
+async function send(
   { mailer, clock, log, place, tokens, attemptMs }: MailingDeps,
-  { account_id, kind, email, attempts }: ClaimedMailing,
+  { account_id, kind, email, attempts, request_ids }: ClaimedMailing,
   subjects: readonly [Subject, ...Subject[]],
-): Promise<boolean> {
+): Promise<"sent" | "refused" | "failed"> {
   const token = tokens.create(account_id, kind);
   const query = new URLSearchParams({ token });
   const { baseUrl, word } = place;
   const stopPath = `${STOP_PAGE}?${query}`;
   const stopCall = `/v1/${word}/mails/stop?${query}`;
   const content = mailContent(kind, subjects, clock.now());
-  const mail: Mail = { to: email, ...renderMail(content, { baseUrl, stopPath, stopCall }) };
+  const id = createHash("sha256")
+    .update([account_id, kind, ...request_ids].join(" "))
+    .digest("hex");
+  const mail: Mail = {
+    id: id.slice(0, 32),
+    to: email,
+    ...renderMail(content, { baseUrl, stopPath, stopCall }),
+  };
   try {
     await inTime(attemptMs, mailer.send(mail), () => new Error("The mail server took too long"));
-    return true;
+    return "sent";
   } catch (error) {
     log.warn(
       { account_id, kind, attempts, ...describeMailError(error) },
       "a mail about requests was not sent",
     );
-    return false;
+    return isRefusedForGood(error) ? "refused" : "failed";
   }
 }

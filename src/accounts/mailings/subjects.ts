@@ -21,6 +21,8 @@ export type Subject = {
   /** When the request lapses. */
   expires_at: Date;
   decided_by: string | null;
+  /** The person who asked, or the object's requester. Null if neither is known. */
+  asked_by: string | null;
   approved_scope: string[] | null;
   cert_id: string | null;
   /** The end of the certificate. Null if it does not expire. */
@@ -41,7 +43,7 @@ const CONDITIONS: Record<MailKind, string> = {
   request_waits: WAITS,
   request_lapses: WAITS,
   request_decided: `r.status in ('approved', 'denied') and r.requested_by = :person and ${BELONGS}`,
-  authority_lent: `t.status = 'approved' and r.decided_by = :person and ${BELONGS}`,
+  authority_lent: `t.status = 'approved' and t.approved_by = :person and ${BELONGS}`,
 };
 
 /**
@@ -57,7 +59,7 @@ export async function readSubjects(
             o.organization_name as publisher_name, case when o.account_id is not null then p.published_domain end
               as publisher_domain,
             r.status, r.requested_scope, r.purpose, r.requested_expires_at, r.requested_expires_in, r.expires_at,
-            coalesce(d.email, r.decided_user) as decided_by, t.approved_scope, t.cert_id, t.expires_at as ends_at
+            coalesce(d.email, r.decided_user) as decided_by, coalesce(q.email, r.requested_user) as asked_by, t.approved_scope, t.cert_id, t.expires_at as ends_at
      from unnest(:requestIds::text[]) with ordinality as wanted (id, place)
      join delegation_requests r on r.request_id = wanted.id
      join accounts h on h.account_id = r.account_id
@@ -67,6 +69,7 @@ export async function readSubjects(
      left join accounts o on o.account_id = p.account_id and p.publish_state = 'published'
      left join certificates t on t.request_id = r.request_id
      left join accounts d on d.account_id = r.decided_by
+     left join accounts q on q.account_id = r.requested_by
      where ${CONDITIONS[kind]}
      order by wanted.place`,
     { person, requestIds, now },

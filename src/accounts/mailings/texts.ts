@@ -1,4 +1,5 @@
 import { addSeconds } from "../../clock.ts";
+import { byRisk } from "../../protocol/documents/scope_risk.ts";
 import { SCOPE_WORDS } from "../../protocol/documents/scope_words.ts";
 import type { MailKind } from "./kinds.ts";
 import type { Subject } from "./subjects.ts";
@@ -39,7 +40,7 @@ const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
       ...content,
       subject: `Still undecided: ${content.subject}`,
       heading: `Nobody has decided: ${content.heading}`,
-      after: `Nothing happens unless you approve. Without a decision, the request lapses on ${day}.`,
+      after: `Nothing happens until somebody approves. Without a decision, the request lapses on ${day}.`,
     };
   },
   request_decided(subject) {
@@ -66,7 +67,7 @@ const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
       subject: `${agent} may now act for ${nameOf(subject)}`,
       heading: `You let ${agent} act for ${nameOf(subject)}`,
       paragraphs: [
-        `You approved ${countOf(subject)} of the platform ${quoted(subject.platform_name)}. It may now:`,
+        `You approved ${countOf(subject)} of the platform ${quoted(subject.platform_name)}. The agent may now:`,
       ],
       items: wordsOf(subject.approved_scope ?? []),
       button: {
@@ -83,12 +84,12 @@ const MANY: Record<MailKind, (subjects: readonly [Subject, ...Subject[]]) => Mai
   request_waits: (subjects) => several(subjects, `${subjects.length} requests wait for your decision`),
   request_lapses: (subjects) => several(subjects, `${subjects.length} requests lapse soon`),
   request_decided: (subjects) => ({
-    ...several(subjects, `${subjects.length} of your requests were decided`),
+    ...several(subjects, `${subjects.length} of your requests were decided`, ({ status }) => status),
     after: "",
     reason: "You get this mail because you asked.",
   }),
   authority_lent: (subjects) => ({
-    ...several(subjects, `You approved ${subjects.length} requests`),
+    ...several(subjects, `You approved ${subjects.length} requests`, countOf),
     button: { label: "Look at them, or end them", path: accountPath(subjects[0], "/delegations") },
     after: "You can end each of them at any time.",
     reason: "You get this mail because you approved. If that was not you, end them now.",
@@ -99,24 +100,32 @@ function waiting(subject: Subject, now: Date): MailContent {
   const { publisher_name: publisher, publisher_domain: domain, requested_scope: scopes } = subject;
   const agent = quoted(subject.agent_name);
   const end = endOf(subject, now);
-  const asker =
+  const runner =
     publisher !== null && domain !== null
-      ? `${quoted(publisher)}, which has proved that it owns ${unlinked(domain)}, asks that its agent ${agent} may:`
-      : `The agent ${agent} of the platform ${quoted(subject.platform_name)} asks to act for ${nameOf(subject)}. Nobody has verified who runs this platform. The agent could:`;
+      ? `${quoted(publisher)} runs this platform and has proved that it owns ${unlinked(domain)}.`
+      : "Nobody has proved who runs this platform.";
+  const person = subject.asked_by === null ? "" : ` ${quoted(subject.asked_by)} asked for it.`;
+  const asker = `The agent ${agent} of the platform ${quoted(subject.platform_name)} asks to act for ${nameOf(subject)}.${person} ${runner} The agent could:`;
   const until = end === null ? "until you end it" : `until ${dayOf(end)}`;
   return {
     subject: `${agent} asks to act for ${nameOf(subject)} (${permissions(scopes.length)}, ${until})`,
     heading: `${agent} asks to act for ${nameOf(subject)}`,
     paragraphs: [asker],
-    ...(subject.purpose !== null && { purpose: `Why, in their words: ${quoted(subject.purpose)}` }),
+    ...(subject.purpose !== null && {
+      purpose: `Why, in the words of whoever asked: ${quoted(subject.purpose)}`,
+    }),
     items: wordsOf(scopes),
     button: { label: "Look at the request", path: requestPath(subject) },
-    after: `It would end ${end === null ? "only when you end it" : `on ${dayOf(end)}`}. Nothing happens unless you approve. The request lapses on ${dayOf(subject.expires_at)}.`,
+    after: `${end === null ? "It asks for no end: you choose the end when you approve." : `It would end on ${dayOf(end)}.`} Nothing happens until somebody approves. The request lapses on ${dayOf(subject.expires_at)}.`,
     reason: `You get this mail because you may decide for ${accountOf(subject)}.`,
   };
 }
 
-function several(subjects: readonly [Subject, ...Subject[]], title: string): MailContent {
+function several(
+  subjects: readonly [Subject, ...Subject[]],
+  title: string,
+  detail = ({ requested_scope }: Subject) => permissions(requested_scope.length),
+): MailContent {
   const more = subjects.length - LISTED;
   return {
     subject: title,
@@ -127,12 +136,12 @@ function several(subjects: readonly [Subject, ...Subject[]], title: string): Mai
         .slice(0, LISTED)
         .map(
           (each) =>
-            `${quoted(each.agent_name)} of ${quoted(each.platform_name)}, for ${nameOf(each)}: ${permissions(each.requested_scope.length)}`,
+            `${quoted(each.agent_name)} of ${quoted(each.platform_name)}, for ${nameOf(each)}: ${detail(each)}`,
         ),
       ...(more > 0 ? [`and ${more} more`] : []),
     ],
     button: { label: "Look at the requests", path: accountPath(subjects[0], "/requests") },
-    after: "Nothing happens unless you approve.",
+    after: "Nothing happens until somebody approves.",
     reason: "You get this mail because you may decide these requests.",
   };
 }
@@ -149,7 +158,9 @@ function countOf({ approved_scope, requested_scope }: Subject): string {
 }
 
 function wordsOf(scopes: readonly string[]): string[] {
-  const words = scopes.map((scope) => SCOPE_WORDS[scope] ?? `Do what its platform calls ${quoted(scope)}`);
+  const words = byRisk(scopes).map(
+    (scope) => SCOPE_WORDS[scope] ?? `Do what its platform calls ${quoted(scope)}`,
+  );
   const more = words.length - LISTED;
   return more > 0 ? [...words.slice(0, LISTED), `and ${more} more`] : words;
 }
@@ -194,14 +205,18 @@ function dayOf(time: Date): string {
 }
 
 /**
- * Returns text of strangers in quotation marks. It can neither end the quotation nor become a link in a mail
- * program, which would turn the name `example.com` into one.
+ * Returns text of strangers in quotation marks. It can neither end the quotation, nor change the direction of
+ * the text after it, nor become a link in a mail program, which would turn the name `example.com` into one.
  */
 function quoted(text: string): string {
-  return `“${unlinked(text.replaceAll(/["“”„‟«»]/g, "'"))}”`;
+  const plain = unlinked(text.replaceAll(/[\p{Quotation_Mark}″ʺ❝❞]/gu, "'"));
+  return RIGHT_TO_LEFT.test(plain) ? `“\u2068${plain}\u2069”` : `“${plain}”`;
 }
+
+/** Letters of scripts that are written from right to left. */
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 
 /** Puts an invisible character after each character at which mail programs recognize a URL or an address. */
 function unlinked(text: string): string {
-  return text.replaceAll(/[.:/@]/g, "$&\u2060");
+  return text.replaceAll(/[.:/@。．｡]/g, "$&\u2060");
 }

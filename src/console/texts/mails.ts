@@ -1,7 +1,7 @@
 /** Texts about the mails that a person gets. */
 export const MAILS = {
   title: "Mails",
-  lead: "Choose how often we write to you. We write to you about nothing else, except sign-in codes, invitations, credit and broken callbacks.",
+  lead: "Choose how often we write to you. We also write to you about sign-in codes, invitations, credit, broken callbacks and new cluster users, whatever you choose here.",
   kinds: {
     request_waits: "A request waits for your decision",
     request_lapses: "A request lapses tomorrow, and nobody has decided",

@@ -19,6 +19,7 @@ function subject(fields: Partial<Subject> = {}): Subject {
     status: "pending",
     requested_scope: ["data:read", "payments:send"],
     purpose: null,
+    asked_by: null,
     requested_expires_at: null,
     requested_expires_in: 30 * 86_400,
     expires_at: new Date("2026-12-05T00:00:00Z"),
@@ -35,8 +36,8 @@ const shownOf = (text: string) => text.replaceAll("\u2060", "");
 test("a mail about one request says who asks, for what and until when", () => {
   const { subject: title, text } = renderMail(mailContent("request_waits", [subject()], NOW), PLACE);
   expect(title).toBe("“Refund helper” asks to act for you (2 permissions, until 28 Dec 2026)");
-  expect(text).toContain("- Read data\n- Send payments");
-  expect(text).toContain("Nobody has verified who runs this platform.");
+  expect(text).toContain("- Send payments\n- Read data");
+  expect(text).toContain("Nobody has proved who runs this platform.");
   expect(text).toContain("The request lapses on 5 Dec 2026.");
   expect(text).toContain("Look at the request: https://deputize.example.com/console/requests/req_1");
 });
@@ -46,13 +47,15 @@ test("a mail quotes the purpose in the words of whoever asks", () => {
     mailContent("request_waits", [subject({ purpose: "Refund customers who cancel" })], NOW),
     PLACE,
   );
-  expect(text).toContain("Why, in their words: “Refund customers who cancel”");
+  expect(text).toContain("Why, in the words of whoever asked: “Refund customers who cancel”");
 });
 
 test("a mail about a published platform names its organization and verified domain", () => {
   const published = subject({ publisher_name: "Webshop GmbH", publisher_domain: "webshop.example" });
   const { text } = renderMail(mailContent("request_waits", [published], NOW), PLACE);
-  expect(shownOf(text)).toContain("“Webshop GmbH”, which has proved that it owns webshop.example, asks");
+  expect(shownOf(text)).toContain(
+    "“Webshop GmbH” runs this platform and has proved that it owns webshop.example.",
+  );
 });
 
 test.each(mailKinds)("a mail of the kind %s contains no link that strangers chose", (kind) => {

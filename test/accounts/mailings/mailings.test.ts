@@ -1,6 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { noteReminders, pacedAfter } from "../../../src/accounts/mailings/queue.ts";
+import {
+  type ClaimedMailing,
+  noteReminders,
+  pacedAfter,
+  recordMailed,
+} from "../../../src/accounts/mailings/queue.ts";
 import { addSeconds } from "../../../src/clock.ts";
+import { eventually } from "../../events/support/time.ts";
 import { actingFor, addMember } from "../../support/members.ts";
 import {
   approve,
@@ -93,6 +99,51 @@ describe("a new request", () => {
     api.clock.set(addSeconds(api.clock.now(), 61));
     expect(await api.mailsTo(approver.email)).toEqual([]);
     expect(await api.mailsTo(owner.email)).toHaveLength(1);
+  });
+});
+
+describe("a mail that is being sent", () => {
+  test("keeps what another process adds at the same moment for the next mail", async () => {
+    const restore = api.breakMail();
+    const { person } = await requested(api);
+    await api.mailsTo(person.email);
+    restore();
+    const now = api.clock.now();
+    const key = { account_id: person.accountId, kind: "request_waits" } as const;
+    const row = await api.db("mailings").where(key).first();
+    const claimed = { ...row, ...key, email: person.email } as ClaimedMailing;
+    const added = await api.db.transaction(async (tx) => {
+      await tx("mailings")
+        .where(key)
+        .update({ request_ids: tx.raw("request_ids || array['added']") as never });
+      const settled = recordMailed(api.db, claimed, now);
+      await eventually("the other process waits for the row", async () => {
+        const { rows } = await api.db.raw("select count(*)::int as n from pg_locks where not granted");
+        return rows[0].n > 0;
+      });
+      return { settled };
+    });
+    await added.settled;
+    expect(await api.db("mailings").where(key).first()).toMatchObject({
+      request_ids: ["added"],
+      attempts: 0,
+    });
+  });
+
+  test("keeps its time if the person saves a choice, so that no second process sends it", async () => {
+    const restore = api.breakMail();
+    const { person } = await requested(api);
+    await api.mailsTo(person.email);
+    restore();
+    const key = { account_id: person.accountId, kind: "request_waits" } as const;
+    const before = await api.db("mailings").where(key).first();
+    for (const request_waits of ["every", "daily"]) {
+      await person.client.call("PATCH", "/v1/service/mails", { body: { request_waits } });
+      const after = await api.db("mailings").where(key).first();
+      expect(after?.next_attempt_at).toEqual(before?.next_attempt_at);
+    }
+    api.clock.set(addSeconds(api.clock.now(), 61));
+    expect(await api.mailsTo(person.email)).toHaveLength(1);
   });
 });
 

@@ -1,0 +1,19 @@
+import { SENSITIVE_SCOPES } from "./scope_vocabulary.ts";
+
+const MONEY = /^(payments|transact|contract):/;
+
+/**
+ * Returns scopes in the order in which people should read them: sensitive ones, money and contracts,
+ * wildcards, other known scopes, and last those whose meaning only their platform knows. Keeps the order
+ * otherwise.
+ */
+export function byRisk(scopes: readonly string[]): string[] {
+  return scopes.toSorted((one, other) => rank(one) - rank(other));
+}
+
+function rank(scope: string): number {
+  if (SENSITIVE_SCOPES.has(scope)) return 0;
+  if (MONEY.test(scope)) return 1;
+  if (scope.startsWith("custom:")) return 4;
+  return scope.endsWith(":*") ? 2 : 3;
+}
