@@ -34,7 +34,7 @@ const answer = z.object({
           .describe(
             "`low`: at most 20 % of the balance after the last credit; `exhausted`: not enough for a decision; null before onboarding is complete",
           ),
-        waiting: z.int().describe("Pending requests, up to 99; 0 if the person may not decide"),
+        waiting: z.int().describe("Requests that the person may decide, up to 99"),
       }),
     )
     .describe(
@@ -82,7 +82,7 @@ export function sessionRoute({ db, clock }: { db: Database; clock: Clock }): Rou
       const credit = levelOf({ balance_micro_usd, low_at_micro_usd, terms });
       const own = own_role === null ? [] : [{ account_id, organization_name, role: own_role, credit }];
       const accounts = [...own, ...(await findMemberships(db, account_id))];
-      const waiting = await countWaiting(db, accounts.filter(mayDecide), clock.now());
+      const waiting = await countWaiting(db, account_id, accounts.filter(mayDecide), clock.now());
       return {
         body: {
           ...account,
@@ -103,21 +103,24 @@ function mayDecide({ role }: { role: MemberRole }): boolean {
 /** The highest number of waiting requests that is counted for an account. */
 const MOST_WAITING = 99;
 
-/** Returns by account how many requests wait for a decision. */
+/** Returns by account how many requests the person may decide. */
 async function countWaiting(
   db: Database,
+  person: string,
   accounts: { account_id: string }[],
   now: Date,
 ): Promise<Map<string, number>> {
   const { rows } = await db.raw<{ rows: { account_id: string; waiting: number }[] }>(
-    `select id as account_id, (
+    `select a.account_id, (
        select count(*)::int from (
-         select from delegation_requests where account_id = id and status = 'pending' and expires_at > :now
+         select from delegation_requests r
+         where r.account_id = a.account_id and r.status = 'pending' and r.expires_at > :now
+           and not (a.four_eyes and r.requested_by is not distinct from :person)
          limit ${MOST_WAITING}
        ) as pending
      ) as waiting
-     from unnest(:ids::uuid[]) as id`,
-    { ids: accounts.map(({ account_id }) => account_id), now },
+     from accounts a where a.account_id = any(:ids::uuid[])`,
+    { ids: accounts.map(({ account_id }) => account_id), person, now },
   );
   return new Map(rows.map(({ account_id, waiting }) => [account_id, waiting]));
 }

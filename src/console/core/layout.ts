@@ -117,7 +117,7 @@ function navigation({ visit, pages, page }: Header): Html {
 function countOf({ count }: Entry, acting: Acting, { navigation }: Visit["texts"]): Html | undefined {
   const number = count?.(acting) ?? 0;
   if (number === 0) return undefined;
-  return html`${" "}<span class="count">${number}<span class="hidden-label"> ${navigation.waiting}</span></span>`;
+  return html`${" "}<span class="count">${number === 99 ? "99+" : number}<span class="hidden-label"> ${navigation.waiting}</span></span>`;
 }
 
 type Entry = { page: Page } & NonNullable<Page["navigation"]>;
