@@ -1,5 +1,6 @@
 import type { ScopesAnswer } from "../../delegations/scopes_route.ts";
 import { type Html, html, type Piece } from "../../html/html.ts";
+import { byRisk } from "../../protocol/documents/scope_risk.ts";
 import type { Answers } from "../core/calls.ts";
 import type { Fields } from "../core/forms.ts";
 import { faultBeside, type Visit } from "../core/page.ts";
@@ -65,10 +66,9 @@ function consentHint({ scopes: texts }: Texts, words: ScopeWords, scope: string)
   return Object.hasOwn(texts.excludes, scope) ? texts.excludes[scope] : undefined;
 }
 
-/** Returns what some scopes allow, as parts of a sentence. The sensitive scopes come first. */
+/** Returns what some scopes allow, as parts of a sentence. Those with the highest risk come first. */
 export function scopePhrases(texts: Texts, words: ScopeWords, scopes: readonly string[]): string[] {
-  const inOrder = scopes.toSorted((one, other) => sensitivity(words, other) - sensitivity(words, one));
-  return inOrder.map((scope) => {
+  return byRisk(scopes).map((scope) => {
     if (!Object.hasOwn(words.vocabulary.words, scope)) return texts.scopes.does(scope, words.platform);
     const said = scopeWords(texts, words, scope);
     return said.charAt(0).toLowerCase() + said.slice(1);

@@ -166,7 +166,7 @@ function approverTable({ texts }: Visit, approvers: readonly ClusterApproverAnsw
     items: approvers,
     empty: words.noApprovers,
     columns: [
-      { label: words.user, cell: ({ username }) => long(username) },
+      { label: words.user, cell: ({ username }) => username },
       { label: words.cluster, cell: ({ cluster }) => cluster },
       {
         label: words.decidesAs,

@@ -8,6 +8,7 @@ import { MAX_SCOPES } from "../../input/platform_fields.ts";
 import { idText, isoTime, isoTimeInput } from "../../input/schemas.ts";
 import { validate } from "../../input/validate.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
+import { MAX_SCOPE_LENGTH_BYTES } from "../../protocol/encoding/constants.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
 import { parseJson, plainJson } from "../../protocol/encoding/json.ts";
 import { type Route, route } from "../../route.ts";
@@ -23,7 +24,7 @@ const CONSTRAINT_LIMITS = { bytes: 4 * MAX_CONSTRAINT_TEXT, depth: 32 };
 const query = z.object({
   approved_scope: z
     .string()
-    .max(8_000)
+    .max(MAX_SCOPES * (MAX_SCOPE_LENGTH_BYTES + 1))
     .optional()
     .describe("Scopes separated by spaces; all requested scopes if omitted"),
   constraints: z

@@ -62,6 +62,28 @@ describe("the page about a pending request", () => {
     expect(plain.page.words).not.toContain("SDK will refuse");
   });
 
+  test("shows the risk of many long scopes of which one is sensitive", async () => {
+    const person = await api.person();
+    const long = Array.from({ length: 60 }, (_, n) => `custom:${"a".repeat(200)}:${"b".repeat(40)}${n}`);
+    const platform = await registerPlatform(person, { default_allowed_scopes: ["data:delete", ...long] });
+    const { requestId } = await requested(api, {}, { person, platform });
+    const { words } = await browserOf(api, person.client).open(`/console/requests/${requestId}`);
+    expect(words).toContain("and 57 more as often as it likes");
+    expect(words).toContain("Approve 60 of 61");
+  });
+
+  test("shows the whole request, with sensitive scopes, to people who do not approve", async () => {
+    const owner = await api.person({ organization_name: "Bank" });
+    const auditor = await addMember(api, owner.accountId, "auditor");
+    const fields = { default_allowed_scopes: ["data:read", "data:delete"] };
+    const platform = await registerPlatform(owner, fields, "/v1/service/platforms");
+    const { requestId } = await requested(api, {}, { person: owner, platform });
+    const path = `/console/for/${owner.accountId}/requests/${requestId}`;
+    const { words } = await browserOf(api, auditor.client).open(path);
+    expect(words).toMatch(/What was asked for Read data data:read Delete data data:delete/);
+    expect(words).toContain("Asked until: until somebody revokes it.");
+  });
+
   test("marks only sensitive scopes as sensitive", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person, { default_allowed_scopes: ["data:read", "data:delete"] });
@@ -150,7 +172,7 @@ describe("the page about a pending request", () => {
     const shown = await page.send("approve", typed);
     expect(shown.status).toBe(200);
     const said = /<p id="preview-end">.*?<p class="actions unscripted">/s.exec(shown.text)?.[0] ?? "";
-    expect(said).toContain("shop-bot could send payments, within the limits, as often as it likes");
+    expect(said).toContain("“shop-bot” could send payments, within the limits, as often as it likes");
     expect(said).not.toContain("read data");
     expect(said).toContain("the amount is at most 20 EUR");
     expect(said).toMatch(/Ends <time datetime="[^"]+" data-day>/);

@@ -8,10 +8,10 @@ import type { Visit } from "../../core/page.ts";
 import { areaField, boxField, choicesOf, selectField, textField } from "../../elements/fields.ts";
 import { type FieldReader, form, readerOf } from "../../elements/form.ts";
 import { limitList } from "../../elements/limits.ts";
-import { consentChoices, isSensitive, type ScopeWords } from "../../elements/scopes.ts";
+import { consentChoices, isSensitive, type ScopeWords, scopesInWords } from "../../elements/scopes.ts";
 import { askedEnd, asker, asking } from "./asker.ts";
 import { fieldOfLimit, hasLimits, limitFields, readLimits } from "./limit_fields.ts";
-import { countText, endText, lent, type Preview, risk, technical, type Waiting } from "./preview.ts";
+import { countText, endText, type Preview, risk, technical, type Waiting } from "./preview.ts";
 
 /** Returns the forms that approve or deny a request, or only the request if the person may not decide. */
 export function decision(visit: Visit, waiting: Waiting): Html {
@@ -35,10 +35,13 @@ function twoPeople({ texts, session }: Visit, request: RequestAnswer): string | 
   return request.requested_by === session?.email ? texts.request.fourEyes : undefined;
 }
 
-function asked(visit: Visit, { preview, request, words }: Waiting): Html {
+/** Returns the whole request, for people who see it but do not approve it. */
+function asked(visit: Visit, { request, words }: Waiting): Html {
   const { texts } = visit;
   return html`<section class="card"><h2>${texts.request.askedFor}</h2>
-    ${"said" in preview ? lent(visit, { preview, request, words }) : html`<p>${preview.fault}</p>`}</section>`;
+    ${scopesInWords(texts, words, request.requested_scope)}
+    ${request.constraints.length > 0 && limits(visit, request.constraints as Constraint[])}
+    <p>${texts.request.ends}: ${askedEnd(visit, request)}.</p></section>`;
 }
 
 /** The most days that an approval lasts unless the person changes it. */
@@ -71,9 +74,8 @@ function approval(visit: Visit, waiting: Waiting): Html {
       ${risk(visit, waiting)}
       <details class="more-limits" open=${hasLimits(visit)}><summary>${words.addLimit}</summary>${limitFields(visit)}</details>
       ${asking(visit, request)}
-      ${request.declared_by !== null && html`<p class="quiet">${words.inCluster}</p>`}
       ${technical(visit, waiting)}</div>`,
-    submit: html`${words.approve} <span id="preview-count">${countText(visit, waiting)}</span>`,
+    submit: html`${words.approve} <span id="preview-count" class="scripted">${countText(visit, waiting)}</span>`,
     beside: html`<button type="submit" class="quiet" form="form-deny">${words.denyNow}</button>`,
   });
 }

@@ -18,15 +18,20 @@ export function introduction({ texts: { request: words } }: Visit, request: Requ
     ${
       purpose !== null &&
       html`<blockquote><p><q>${purpose}</q></p>
-        <footer class="quiet">${publisher === null ? words.purposeOfAsker : words.purposeOf(publisher.name)}</footer></blockquote>`
+        <footer class="quiet">${words.purposeOf(personOf(request))}</footer></blockquote>`
     }`;
+}
+
+/** Returns the person who asked, or the user whom the object names. Null if neither is known. */
+function personOf({ requested_by, declared_by }: RequestAnswer): string | null {
+  return requested_by ?? declared_by?.requested_by ?? null;
 }
 
 /** Returns which person asked and when, and when the request lapses. */
 export function asking({ texts: { request: words } }: Visit, request: RequestAnswer): Html {
-  const { requested_by, declared_by, created_at, expires_at } = request;
-  const person = requested_by ?? declared_by?.requested_by ?? undefined;
-  return html`<p class="quiet asked">${person !== undefined && html`<bdi>${words.askedBy(person)}</bdi> `}${day(created_at)}. ${words.lapses} ${day(expires_at)}.</p>`;
+  const { created_at, expires_at } = request;
+  const person = personOf(request);
+  return html`<p class="quiet asked">${person === null ? words.askedOn : html`<bdi>${person}</bdi> ${words.personAsked}`} ${day(created_at)}. ${words.lapses} ${day(expires_at)}.</p>`;
 }
 
 /** Returns all that is known about who asked, and how. */

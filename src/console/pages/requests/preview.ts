@@ -19,7 +19,7 @@ export type Waiting = { request: RequestAnswer; words: ScopeWords; preview: Prev
 export type Preview = { said: PreviewAnswer } | { fault: string };
 
 /** Returns the content of the certificate as sentences. */
-export function lent({ texts }: Visit, { preview, request, words }: Waiting): Html | undefined {
+function lent({ texts }: Visit, { preview, request, words }: Waiting): Html | undefined {
   if (!("said" in preview)) return undefined;
   const { approved_scope: scopes, constraints, expires_at: expiresAt } = preview.said;
   return grant(texts, words, { agent: request.agent.name, scopes, constraints, expiresAt });
@@ -27,15 +27,17 @@ export function lent({ texts }: Visit, { preview, request, words }: Waiting): Ht
 
 /** Returns when the authority would end. */
 export function endText({ texts: { request: words } }: Visit, preview: Preview): Piece {
-  if (!("said" in preview)) return words.notYet;
+  if (!("said" in preview)) return words.endUnknown;
   const { expires_at: at } = preview.said;
-  return html`<strong>${at === null ? words.endsNever : html`${words.endsOn} ${day(at)}`}</strong>${" "}<span class="quiet">${words.endAny}</span>`;
+  if (at === null) return html`<strong>${words.endsNever}</strong>`;
+  return html`<strong>${words.endsOn} ${day(at)}</strong>${" "}<span class="quiet">${words.endAny}</span>`;
 }
 
 /** Returns how many of the requested permissions the approval would grant. */
 export function countText({ texts: { request: words } }: Visit, { preview, request }: Waiting): string {
   const all = request.requested_scope.length;
-  const ticked = "said" in preview ? preview.said.approved_scope.length : 0;
+  if (!("said" in preview)) return "";
+  const ticked = preview.said.approved_scope.length;
   return all === 1 && ticked === 1 ? "" : words.approveSome(ticked, all);
 }
 
@@ -70,12 +72,13 @@ function riskText({ texts }: Visit, { preview, request, words: said }: Waiting):
   const words = texts.request;
   if (!("said" in preview)) return html`<p class="refusal">${words.notYet} ${preview.fault}</p>`;
   const { approved_scope: scopes, constraints } = preview.said;
+  const isRated = constraints.some(({ type }) => type === "max_rate");
   const added = (constraints as Constraint[]).slice(request.constraints.length);
   const phrases = scopePhrases(texts, said, scopes);
   const more = phrases.length - NAMED;
   const named = [...phrases.slice(0, NAMED), ...(more > 0 ? [words.more(more)] : [])];
   const what = new Intl.ListFormat(texts.language).format(named);
-  return html`<p>${words.risks(request.agent.name, what, constraints.length > 0)}</p>
+  return html`<p>${words.risks(request.agent.name, what, { isLimited: constraints.length > 0, isRated })}</p>
     ${added.length > 0 && detailedLimitList(texts, added)}`;
 }
 
@@ -84,6 +87,7 @@ export function technical(visit: Visit, waiting: Waiting): Html {
   const words = visit.texts.request;
   return html`<details><summary>${words.technical}</summary>
     ${asker(visit, waiting.request)}
+    ${waiting.request.declared_by !== null && html`<p class="quiet">${words.inCluster}</p>`}
     <section class="card" aria-labelledby="preview-title"><h2 id="preview-title">${words.preview}</h2>
       <div id="preview-exact">${exact(visit, waiting)}</div></section></details>`;
 }
