@@ -27,7 +27,6 @@ describe("approving a request", () => {
       expires_at: null,
       issued_at: new Date(signingSeconds(api.clock.now()) * 1000).toISOString(),
       status: "approved",
-      warnings: [],
     });
   });
 

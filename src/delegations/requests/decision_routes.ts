@@ -25,7 +25,7 @@ const approveBody = z.object({
 
 const approveAnswer = certificateAnswer
   .pick({ approved_scope: true, cert_id: true, expires_at: true, issued_at: true, status: true })
-  .extend({ warnings: sdkWarnings });
+  .extend({ warnings: sdkWarnings.optional() });
 
 /** `POST …/requests/{request_id}/approve`: the signed-in person delegates exactly the approved scope. */
 export function approveRoute(deps: Deps): Route {
@@ -66,8 +66,8 @@ export function approveRoute(deps: Deps): Route {
           cert_id: approved.certId,
           expires_at: showTime(approved.expiresAt),
           issued_at: approved.issuedAt.toISOString(),
-          status: "approved",
-          warnings: approved.warnings,
+          status: "approved" as const,
+          ...(approved.warnings.length > 0 && { warnings: approved.warnings }),
         },
         activityDetails: { cert_id: approved.certId },
       };

@@ -49,7 +49,7 @@ export function createTraveller({ url, window, email, look, mails }: Made): Trav
       const menu = page.getByRole("button", { name: "Menu", exact: true });
       if (await menu.isVisible()) await menu.click();
       const navigation = page.getByRole("navigation", { name: "Main" });
-      await navigation.getByRole("link", { name: entry, exact: true }).click();
+      await navigation.getByRole("link", { name: new RegExp(`^${entry}( \\d+ waiting)?$`) }).click();
     },
     follow: (link) => page.locator("main").getByRole("link", { name: link }).first().click(),
     press: (button) => page.locator("main").getByRole("button", { name: button, exact: true }).click(),
