@@ -23,8 +23,8 @@ const ELSEWHERE: Record<string, string>[] = [
 /** Pages with forms. The tests send each declared form, whether or not the page shows it. */
 const pages = consolePages.filter((page) => formsOf(page).length > 0);
 /**
- * Forms that only navigate or look something up. Without the right token, they do nothing else. The form `stop`
- * needs the token of a mail's link instead.
+ * Forms that only navigate or look something up. Without the right token, they do nothing else. The form
+ * `stop` needs the token of a mail's link instead.
  */
 const HARMLESS = ["check", "open", "renew", "stop"];
 
