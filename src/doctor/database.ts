@@ -1,4 +1,4 @@
-import pg from "pg";
+import type pg from "pg";
 import { WARNING_SECONDS } from "../concurrency/followed_clock.ts";
 import { StartError } from "../config.ts";
 import { openDatabase } from "../db/database.ts";
@@ -6,9 +6,10 @@ import { outageReason, sqlState } from "../db/errors.ts";
 import { readSchemaState } from "../db/migrate.ts";
 import { checkPoolers } from "../db/pooler/check_poolers.ts";
 import { strangeSchema } from "../db/schema_state.ts";
-import { type DatabaseUrls, readDatabaseUrl } from "../input/database_url.ts";
+import type { DatabaseUrls } from "../input/database_url.ts";
 import { networkFault } from "../input/network_fault.ts";
 import { type Check, check, type Finding, failed, NotChecked, ok } from "./check.ts";
+import { CONNECT_MS, overPlainConnection } from "./plain_connection.ts";
 
 /** The facts that a server and a session report. Limits below 0 mean none. */
 type Facts = {
@@ -34,7 +35,6 @@ type Facts = {
 };
 
 const OLDEST_SERVER = 150_000;
-const CONNECT_MS = 4_000;
 
 const FACTS = `
 select current_setting('server_version_num')::int as version, current_setting('server_version') as version_text,
@@ -101,28 +101,11 @@ export function databaseChecks(): Check[] {
   ];
 }
 
-/**
- * Reads the facts over a plain connection, which also works on a standby and before the first migration. A
- * transaction keeps all statements on one server connection behind a pooler.
- */
-async function readFacts(url: string, now: () => Date): Promise<Facts> {
-  const { connectionString, schema } = readDatabaseUrl(url);
-  const client = new pg.Client({
-    connectionString,
-    application_name: "deputize-doctor",
-    connectionTimeoutMillis: CONNECT_MS,
-    query_timeout: CONNECT_MS,
-  });
-  client.on("error", () => {});
-  try {
-    await client.connect();
-    await client.query("begin");
-    if (schema !== undefined) await client.query(`set local search_path = ${pg.escapeIdentifier(schema)}`);
+function readFacts(url: string, now: () => Date): Promise<Facts> {
+  return overPlainConnection(url, async (client) => {
     const { rows } = await client.query<Omit<Facts, "clock">>(`${TABLES} ${FACTS}`);
     return { ...(rows[0] as Facts), clock: await compareClocks(client, now) };
-  } finally {
-    await client.end().catch(() => undefined);
-  }
+  });
 }
 
 const COMPARISONS = 3;

@@ -1,14 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import pg from "pg";
 import { z } from "zod";
-import { readDatabaseUrl } from "../input/database_url.ts";
 import type { ClusterClient } from "../kubernetes/client.ts";
 import { isStatus } from "../kubernetes/cluster_error.ts";
 import { IDENTITY_NAME } from "../operator/cluster/cluster_identity.ts";
 import { LEASE_NAME } from "../operator/operator_metrics.ts";
 import { type Check, check, type Finding, failed, NotChecked, ok } from "./check.ts";
+import { overPlainConnection } from "./plain_connection.ts";
 
-const CONNECT_MS = 4_000;
 /** A leader renews its Lease every 2 s, and loses it after 10 s. */
 const WATCHED_MS = 7_000;
 const LOOK_MS = 250;
@@ -28,24 +26,13 @@ export function workerCheck(): Check {
 }
 
 async function countWorkers(url: string): Promise<number> {
-  const { connectionString, schema } = readDatabaseUrl(url);
-  const client = new pg.Client({
-    connectionString,
-    application_name: "deputize-doctor",
-    connectionTimeoutMillis: CONNECT_MS,
-    query_timeout: CONNECT_MS,
-  });
-  client.on("error", () => {});
   try {
-    await client.connect();
-    await client.query("begin");
-    if (schema !== undefined) await client.query(`set local search_path = ${pg.escapeIdentifier(schema)}`);
-    const { rows } = await client.query<{ living: number }>(WORKERS);
-    return rows[0]?.living ?? 0;
+    return await overPlainConnection(url, async (client) => {
+      const { rows } = await client.query<{ living: number }>(WORKERS);
+      return rows[0]?.living ?? 0;
+    });
   } catch {
     throw new NotChecked("the database does not answer, or is not migrated");
-  } finally {
-    await client.end().catch(() => undefined);
   }
 }
 
