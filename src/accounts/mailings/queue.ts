@@ -7,14 +7,14 @@ const MINUTE = 60;
 const DAY = 24 * 3600;
 
 /** Longest pause in seconds after a mail of the same kind to the same person. */
-export const LONGEST_PAUSE = 4 * 3600;
+const LONGEST_PAUSE = 4 * 3600;
 
 /** Longest delay in seconds before another attempt, and the longest time for which a mail is attempted. */
 const LONGEST_DELAY = 15 * MINUTE;
 const LONGEST_WAIT = 3 * DAY;
 
 /** The most requests that one mail mentions. */
-export const MOST_REQUESTS = 100;
+const MOST_REQUESTS = 100;
 
 /** Number of topics that one step spreads to people. */
 const TOPICS = 100;

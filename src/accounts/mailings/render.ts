@@ -17,7 +17,7 @@ footer { margin-top: 20px; padding-top: 12px; border-top: 1px solid #dde2de }
 }`;
 
 /** The service's base URL, and the addresses at which one kind of mail can be stopped. */
-export type MailPlace = { baseUrl: string; stopPath: string; stopCall: string };
+type MailPlace = { baseUrl: string; stopPath: string; stopCall: string };
 
 const WHAT = "Deputize records what people let software do for them, and stops it when they say so.";
 const STOP = "Stop mails of this kind";

@@ -33,8 +33,8 @@ type MailingDeps = {
 
 /**
  * Sends the mails about requests that are due, up to `count` at the same time. Returns whether any were due.
- * What has waited for one person goes into one mail. A mail is sent a second time only if the result of an
- * attempt is unknown.
+ * What has waited for one person goes into one mail. The same mail goes out again only if nobody knows
+ * whether the server accepted it.
  */
 export async function sendMailings(deps: MailingDeps, count: number): Promise<boolean> {
   const { db, clock } = deps;

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
-import { type MemberRole, memberRoles, type Route, route } from "../../route.ts";
+import { memberRoles, type Route, route } from "../../route.ts";
 import { type CreditLevel, creditLevel, creditLevels } from "../ledger/amounts.ts";
+import { mayApprove } from "../member_role.ts";
 import { clearedCookies } from "./sessions.ts";
 
 /** The steps of onboarding, in order. */
@@ -82,7 +83,12 @@ export function sessionRoute({ db, clock }: { db: Database; clock: Clock }): Rou
       const credit = levelOf({ balance_micro_usd, low_at_micro_usd, terms });
       const own = own_role === null ? [] : [{ account_id, organization_name, role: own_role, credit }];
       const accounts = [...own, ...(await findMemberships(db, account_id))];
-      const waiting = await countWaiting(db, account_id, accounts.filter(mayDecide), clock.now());
+      const waiting = await countWaiting(
+        db,
+        account_id,
+        accounts.filter(({ role }) => mayApprove(role)),
+        clock.now(),
+      );
       return {
         body: {
           ...account,
@@ -96,12 +102,8 @@ export function sessionRoute({ db, clock }: { db: Database; clock: Clock }): Rou
   });
 }
 
-function mayDecide({ role }: { role: MemberRole }): boolean {
-  return role === "owner" || role === "approver";
-}
-
 /** The highest number of waiting requests that is counted for an account. */
-const MOST_WAITING = 99;
+export const MOST_WAITING = 99;
 
 /** Returns by account how many requests the person may decide. */
 async function countWaiting(

@@ -1,3 +1,4 @@
+import { MOST_WAITING } from "../../accounts/sessions/session_routes.ts";
 import type { ApiError } from "../../errors.ts";
 import { type Html, html, renderDocument } from "../../html/html.ts";
 import type { Reply } from "../../http/replies.ts";
@@ -117,7 +118,7 @@ function navigation({ visit, pages, page }: Header): Html {
 function countOf({ count }: Entry, acting: Acting, { navigation }: Visit["texts"]): Html | undefined {
   const number = count?.(acting) ?? 0;
   if (number === 0) return undefined;
-  return html`${" "}<span class="count">${number === 99 ? "99+" : number}<span class="hidden-label"> ${navigation.waiting}</span></span>`;
+  return html`${" "}<span class="count">${number === MOST_WAITING ? `${number}+` : number}<span class="hidden-label"> ${navigation.waiting}</span></span>`;
 }
 
 type Entry = { page: Page } & NonNullable<Page["navigation"]>;

@@ -141,8 +141,6 @@ export const REQUEST = {
   endNumber: "Ends after",
   endUnit: "Unit",
   units: { "60": "minutes", "3600": "hours", "86400": "days" },
-  askedLimits: "Limits that were asked for",
-  askedLimitsHint: "They stay. You can add a tighter one below.",
   addLimit: "Add a limit",
   ownLimits: "Limits that you add",
   addLimitHint:

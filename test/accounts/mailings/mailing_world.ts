@@ -7,8 +7,8 @@ import { type ApiOptions, runningApi, type TestApi } from "../../support/api.ts"
 export type MailingApi = TestApi & {
   /** Sends everything that is due, and returns the mails about requests to this address so far. */
   mailsTo(email: string): Promise<Mail[]>;
-  /** Makes the mail server refuse every mail until the returned function is called. */
-  breakMail(): () => void;
+  /** Makes every mail fail with this error until the returned function is called. */
+  breakMail(error?: object): () => void;
 };
 
 const BASE_URL = "https://deputize.example.com/agents";
@@ -21,10 +21,10 @@ function moved(mail: Mail): Mail {
 /** Starts an API before the first test of a file. Its own loop may send the mails before the test does. */
 export function mailingApi(options: ApiOptions = {}): MailingApi {
   const mails: Mail[] = [];
-  let isBroken = false;
+  let fault: object | undefined;
   const mailer = {
     async send(mail: Mail) {
-      if (isBroken) throw Object.assign(new Error("no mail server"), { code: "ECONNREFUSED" });
+      if (fault !== undefined) throw Object.assign(new Error("The mail failed"), fault);
       mails.push(mail);
     },
     close() {},
@@ -46,7 +46,7 @@ export function mailingApi(options: ApiOptions = {}): MailingApi {
       const { rows } = await db.raw(
         `select exists(select from mail_topics)
              or exists(select from mailings where next_attempt_at <= :now or (attempts > 0 and not :isBroken)) as due`,
-        { now: clock.now(), isBroken },
+        { now: clock.now(), isBroken: fault !== undefined },
       );
       isDue = rows[0].due;
     }
@@ -57,10 +57,10 @@ export function mailingApi(options: ApiOptions = {}): MailingApi {
       await settle();
       return mails.filter(({ to }) => to === email);
     },
-    breakMail() {
-      isBroken = true;
+    breakMail(error = { code: "ECONNREFUSED" }) {
+      fault = error;
       return () => {
-        isBroken = false;
+        fault = undefined;
       };
     },
   });

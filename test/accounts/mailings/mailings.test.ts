@@ -102,6 +102,34 @@ describe("a new request", () => {
   });
 });
 
+describe("a mail that the server does not accept", () => {
+  const waitingFor = async ({ accountId }: { accountId: string }) =>
+    (await api.db("mailings").where({ account_id: accountId, kind: "request_waits" }).first())?.request_ids;
+
+  test("remains for three days if the server is away, and then is dropped", async () => {
+    const restore = api.breakMail();
+    const { person, requestId } = await requested(api);
+    await api.mailsTo(person.email);
+    for (const hours of [1, 70]) {
+      api.clock.set(addSeconds(api.clock.now(), hours * 3600));
+      await api.mailsTo(person.email);
+      expect(await waitingFor(person)).toEqual([requestId]);
+    }
+    api.clock.set(addSeconds(api.clock.now(), 3600));
+    await api.mailsTo(person.email);
+    expect(await waitingFor(person)).toEqual([]);
+    restore();
+  });
+
+  test("goes no second time if the server refuses the address for good", async () => {
+    const restore = api.breakMail({ command: "RCPT TO", responseCode: 550 });
+    const { person } = await requested(api);
+    await api.mailsTo(person.email);
+    expect(await waitingFor(person)).toEqual([]);
+    restore();
+  });
+});
+
 describe("a mail that is being sent", () => {
   test("keeps what another process adds at the same moment for the next mail", async () => {
     const restore = api.breakMail();
