@@ -68,7 +68,8 @@ export function createVisitor(
     async codeFor(email) {
       const response = await fetch(mailbox, { headers: { accept: "application/json" } });
       const { mails } = (await response.json()) as { mails: { to: string; text: string }[] };
-      const code = /\b\d{6}\b/.exec(mails.find(({ to }) => to === email)?.text ?? "")?.[0];
+      const received = mails.filter(({ to }) => to === email);
+      const code = received.map(({ text }) => /\b\d{6}\b/.exec(text)?.[0]).find((each) => each !== undefined);
       if (code === undefined) throw new Error(`no code for ${email} in ${mailbox}`);
       return code;
     },

@@ -84,8 +84,10 @@ export function createClient(baseUrl: string, word = "service"): HttpClient {
     },
     async codeFor(email) {
       const { body } = await client.get("/dev/mailbox", { headers: { accept: "application/json" } });
-      const mails = body.mails as { to: string; text: string }[];
-      return /\b([0-9]{6}|[0-9a-f]{32})\b/.exec(mails.find(({ to }) => to === email)?.text ?? "")?.[0] ?? "";
+      const received = (body.mails as { to: string; text: string }[]).filter(({ to }) => to === email);
+      // The newest mail can be about something else: the API sends other mails at any time.
+      const codes = received.map(({ text }) => /\b([0-9]{6}|[0-9a-f]{32})\b/.exec(text)?.[0]);
+      return codes.find((code) => code !== undefined) ?? "";
     },
     async signIn(email) {
       const sent = await client.post("/v1/auth/email/send-code", { email });

@@ -78,6 +78,6 @@ export function createTraveller({ url, window, email, look, mails }: Made): Trav
 }
 
 function codeIn(mails: readonly ReceivedMail[], email: string): string {
-  const mail = mails.findLast(({ to }) => to.includes(email));
+  const mail = mails.findLast(({ to, raw }) => to.includes(email) && raw.includes("sign-in code is"));
   return /^Your sign-in code is (\d{6})\r$/m.exec(mail?.raw ?? "")?.[1] ?? "";
 }

@@ -203,7 +203,7 @@ function createSignIn(baseUrl: string, { mails }: SmtpReceiver): World["signIn"]
     const email = `person-${people}@example.test`;
     const person = createVisitor({ baseUrl, mailbox: "", word: "service", limits: false });
     must(await person.call("POST", "/v1/auth/email/send-code", { email }));
-    const mail = mails.findLast(({ to }) => to.includes(email));
+    const mail = mails.findLast(({ to, raw }) => to.includes(email) && raw.includes("sign-in code is"));
     const code = /sign-in code is (\d{6})/.exec(mail?.raw ?? "")?.[1];
     must(await person.call("POST", "/v1/auth/email/verify-code", { email, code }));
   };

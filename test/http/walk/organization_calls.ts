@@ -15,7 +15,8 @@ async function publish({ person, platform, domain }: Scene) {
 async function invitationTo({ client }: Scene["person"], email: string): Promise<string> {
   const { body } = await client.get("/dev/mailbox", { headers: { accept: "application/json" } });
   const mails = body.mails as { to: string; text: string }[];
-  return /\b[0-9a-f]{64}\b/.exec(mails.find(({ to }) => to === email)?.text ?? "")?.[0] ?? "";
+  const invitation = mails.find(({ to, text }) => to === email && text.includes("invites"));
+  return /\b[0-9a-f]{64}\b/.exec(invitation?.text ?? "")?.[0] ?? "";
 }
 
 export const organizationCalls: Record<string, (api: TestApi, scene: Scene) => Promise<SeenAnswer[]>> = {
