@@ -1,5 +1,5 @@
 import { type ZodType, z } from "zod";
-import { objectPlace } from "./input/cluster_fields.ts";
+import { namespaceUid, objectPlace } from "./input/cluster_fields.ts";
 import { declaredInput } from "./input/declared_fields.ts";
 import { constraintList, expiryFields, purposeText, reasonBody } from "./input/delegation_fields.ts";
 import {
@@ -158,6 +158,7 @@ export const operatorCalls = {
     body: z.object({
       ...registrationFields,
       object: objectPlace,
+      namespace_uid: namespaceUid.optional(),
       account_email: z.string().min(1).max(320),
       adopt: platformId.optional().describe("The platform to adopt; its owner must have confirmed this"),
       accepted_principals: acceptedPrincipalList

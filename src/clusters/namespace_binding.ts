@@ -5,8 +5,11 @@ import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { checkScopes } from "../input/ceiling.ts";
 
-/** A namespace of a cluster. */
-export type NamespacePlace = { clusterId: string; namespace: string };
+/**
+ * A namespace of a cluster. `uid` is its uid in Kubernetes, if the operator reports it. A namespace that is
+ * created again under the same name has a different uid.
+ */
+export type NamespacePlace = { clusterId: string; namespace: string; uid?: string | undefined };
 
 /**
  * `ceiling`: the scopes that its platforms may allow at most. `fourEyes`: an approval needs a second person.
@@ -24,29 +27,47 @@ const ASKING_SECONDS = 14 * 24 * 3600;
 const NOTED_SECONDS = 3600;
 
 /**
- * Returns a namespace's binding if it is accepted. With `lock`, it cannot change before the transaction ends.
+ * Returns a namespace's binding if it is accepted. An acceptance of a namespace with another uid does not
+ * count. With `lock`, it cannot change before the transaction ends.
  */
 export async function findAcceptedBinding(
   db: Database | Transaction,
   accountId: string,
-  { clusterId, namespace }: NamespacePlace,
+  { clusterId, namespace, uid }: NamespacePlace,
   { lock = false }: { lock?: boolean } = {},
 ): Promise<NamespaceBindingRow | undefined> {
   const found = db("namespace_bindings")
     .where({ account_id: accountId, cluster_id: clusterId, namespace })
     .whereNotNull("accepted_at")
+    .andWhereRaw("coalesce(namespace_uid = ?, true)", [uid ?? null])
     .first();
   return lock ? found.forShare() : found;
 }
 
 /**
- * Records that a namespace asks to act for an account, so that its owner sees it. Requests of one cluster
+ * Limits an acceptance that has no uid to the namespace with this uid. Owners can accept a namespace before
+ * it exists, and former versions stored no uid. The first uid that the operator reports then counts.
+ */
+export async function fixNamespaceUid(
+  db: Database,
+  accountId: string,
+  { clusterId, namespace, uid }: NamespacePlace,
+): Promise<void> {
+  if (uid === undefined) return;
+  await db("namespace_bindings")
+    .where({ account_id: accountId, cluster_id: clusterId, namespace, namespace_uid: null })
+    .update({ namespace_uid: uid });
+}
+
+/**
+ * Records that a namespace asks to act for an account, so that its owner sees it. The acceptance of a former
+ * namespace of this name becomes a request, which keeps its limits as a proposal. Requests of one cluster
  * never displace those of a different cluster.
  */
 export async function askForBinding(
   { db, clock }: Deps,
   accountId: string,
-  { clusterId, namespace }: NamespacePlace,
+  { clusterId, namespace, uid }: NamespacePlace,
 ): Promise<void> {
   const now = clock.now();
   const asking = () =>
@@ -61,10 +82,21 @@ export async function askForBinding(
       asked_at: now,
       accepted_at: null,
       accepted_by: null,
+      namespace_uid: uid ?? null,
     })
     .onConflict(["account_id", "cluster_id", "namespace"])
-    .merge({ asked_at: now })
-    .where("known.asked_at", "<", addSeconds(now, -NOTED_SECONDS));
+    .merge({
+      asked_at: now,
+      accepted_at: null,
+      accepted_by: null,
+      namespace_uid: db.raw("coalesce(excluded.namespace_uid, known.namespace_uid)"),
+    })
+    .whereRaw(
+      `case when known.accepted_at is null
+         then known.asked_at < ? or known.namespace_uid is distinct from coalesce(?, known.namespace_uid)
+         else known.namespace_uid <> ? end`,
+      [addSeconds(now, -NOTED_SECONDS), uid ?? null, uid ?? null],
+    );
   const beyond = await asking().orderBy("asked_at", "desc").offset(MAX_ASKING).pluck("namespace");
   if (beyond.length > 0) await asking().whereIn("namespace", beyond).delete();
 }

@@ -15,6 +15,8 @@ export type NamespaceBindingRow = {
   accepted_at: Date | null;
   /** The owner who accepted the namespace or changed its limits last. Null if not accepted, or not known. */
   accepted_by: string | null;
+  /** The uid of the accepted or asking namespace in Kubernetes. Null until the operator has reported one. */
+  namespace_uid: string | null;
 };
 
 export type ClusterApproverRow = {

@@ -34,6 +34,7 @@ export function operatorRights(
       : [{ group: "deputize.io", resource: "delegations", verbs: ["delete"] }]),
     { group: "", resource: "secrets", verbs: ["get", "list", "watch", "create", "patch", "delete"] },
     { group: "", resource: "events", verbs: ["create"] },
+    { group: "", resource: "namespaces", verbs: ["get"] },
   ];
   const leases = { group: "coordination.k8s.io", resource: "leases", namespace: home };
   const maps = { group: "", resource: "configmaps", namespace: home };
@@ -46,7 +47,7 @@ export function operatorRights(
     { ...maps, verbs: ["get", "list", "watch", "create"] },
     { ...maps, name: RECORDS_NAME, verbs: ["patch"] },
     { group: "", resource: "events", namespace: home, verbs: ["create"] },
-    ...(CLUSTER_ID === undefined
+    ...(CLUSTER_ID === undefined && WATCH_NAMESPACES !== undefined
       ? [{ group: "", resource: "namespaces", name: "kube-system", verbs: ["get"] }]
       : []),
   ];

@@ -42,6 +42,11 @@ export type Resources = {
    */
   isCurrent(object: AnyObject): Promise<boolean>;
   binding(namespace: string): Binding | undefined;
+  /**
+   * Reads the uid of a namespace at its source. A folder's namespaces are only names and have none. Throws
+   * `ClusterRefused` without the right to get the namespace.
+   */
+  namespaceUid(namespace: string): Promise<string | undefined>;
   /** Adds or removes the operator's finalizer. A deleted object disappears with its last finalizer. */
   setFinalizer(object: AnyObject, present: boolean): Promise<void>;
   /** Writes the operator's part of an existing object's status, and keeps the parts that others write. */

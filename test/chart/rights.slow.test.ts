@@ -16,6 +16,7 @@ const OPERATOR = [
   ...KINDS.map((kind) => `${kind}: get list patch watch`),
   ...KINDS.map((kind) => `${kind}/status: patch`),
   "/events: create",
+  "/namespaces: get",
   "/secrets: create delete get list patch watch",
 ];
 const OPERATOR_HOME = [

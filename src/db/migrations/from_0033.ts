@@ -86,5 +86,16 @@ alter table delegation_requests add column purpose text check (length(purpose) <
 `,
 };
 
+/**
+ * The uid of the namespace that a binding is for. Existing acceptances get the first uid that the operator
+ * reports.
+ */
+export const namespaceUids = {
+  name: "0038_namespace_uids",
+  sql: `
+alter table namespace_bindings add column namespace_uid text check (length(namespace_uid) <= 64);
+`,
+};
+
 /** The migrations of this file, in order. A new one goes to the end. */
-export const latest = [mailings, setups, purposes];
+export const latest = [mailings, setups, purposes, namespaceUids];

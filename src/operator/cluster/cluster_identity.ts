@@ -98,9 +98,17 @@ async function untilAnswered<T>(
 const namespaceObject = z.object({ metadata: z.object({ uid: z.string() }) });
 
 /** Returns the uid of `kube-system`, which lasts as long as the cluster. */
-async function readClusterUid({ client, signal }: Options): Promise<string> {
-  const answer = await client.core.readNamespace({ name: "kube-system" }, client.until(signal));
-  return namespaceObject.parse(answer).metadata.uid;
+function readClusterUid({ client, signal }: Options): Promise<string> {
+  return readNamespaceUid(client, "kube-system", client.until(signal));
+}
+
+/** Returns the uid of a namespace. */
+export async function readNamespaceUid(
+  { core }: Pick<ClusterClient, "core">,
+  name: string,
+  options?: ReturnType<ClusterClient["until"]>,
+): Promise<string> {
+  return namespaceObject.parse(await core.readNamespace({ name }, options)).metadata.uid;
 }
 
 const configMap = z.object({ data: z.record(z.string(), z.string()).default({}) });

@@ -7,6 +7,7 @@ import type { AnyObject, Kind, ObjectOfKind } from "../kinds.ts";
 import type { WatchState } from "../operator_metrics.ts";
 import type { Change, Resources } from "../resources.ts";
 import { type BindingFaults, bindingsObjectOf, createClusterBindings } from "./bindings.ts";
+import { readNamespaceUid } from "./cluster_identity.ts";
 import { configMapCollection, kindCollection, secretCollection } from "./collections.ts";
 import { createClusterEvents } from "./events.ts";
 import { createClusterObjects, objectOf } from "./objects.ts";
@@ -117,6 +118,7 @@ export async function openCluster(options: Options): Promise<Cluster> {
       copies[kind].get(of, name) as ObjectOfKind[K] | undefined,
     isCurrent: objects.isCurrent,
     binding: bindings.get,
+    namespaceUid: (name) => readNamespaceUid(client, name),
     watches: () => copiesOfAll.map((copy) => copy.state()),
     bindingFaults: bindings.faults,
     remove: objects.remove,

@@ -164,6 +164,7 @@ export async function openFolder(options: SourceOptions): Promise<Resources> {
       return known !== undefined && isSameVersion(known.metadata, object.metadata);
     },
     binding: (namespace) => bindings.get(namespace),
+    namespaceUid: async () => undefined,
     async setFinalizer(object, present) {
       await store.change(keyOf(object), setFinalizer(object.metadata.uid, present));
       if (store.get(keyOf(object)) === undefined) manifests.soon();

@@ -91,7 +91,12 @@ async function register(
 ): Promise<Visit> {
   const { object } = input;
   if (!(await context.resources.isCurrent(object))) return {};
-  const desired = desiredPlatform(object, accountEmail);
+  // Read after the object: a namespace cannot be created again while it contains objects.
+  const uid = await context.resources.namespaceUid(object.metadata.namespace);
+  const desired = {
+    ...desiredPlatform(object, accountEmail),
+    ...(uid !== undefined && { namespace_uid: uid }),
+  };
   const { value, failure } = await context.api.putPlatform(context.externalIdOf(object), desired);
   if (failure !== undefined) return failed(context, input, failure);
   const sent = { registered: true, callbackUrl: desired.callback_url ?? undefined };

@@ -1,6 +1,11 @@
 import { canonicalEmail } from "../../accounts/email.ts";
 import type { Clock } from "../../clock.ts";
-import { askForBinding, findAcceptedBinding, type NamespacePlace } from "../../clusters/namespace_binding.ts";
+import {
+  askForBinding,
+  findAcceptedBinding,
+  fixNamespaceUid,
+  type NamespacePlace,
+} from "../../clusters/namespace_binding.ts";
 import type { NamespaceBindingRow } from "../../db/cluster_tables.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
@@ -28,7 +33,10 @@ export async function findBoundOwner(
       : await deps.db("accounts").where({ email: address }).first("account_id", "onboarding_step");
   if (account === undefined) throw notBound(place);
   const binding = await findAcceptedBinding(deps.db, account.account_id, place);
-  if (binding !== undefined) return { owner: await findOwner(deps.db, account.account_id), binding };
+  if (binding !== undefined) {
+    if (binding.namespace_uid === null) await fixNamespaceUid(deps.db, account.account_id, place);
+    return { owner: await findOwner(deps.db, account.account_id), binding };
+  }
   await askForBinding(deps, account.account_id, place);
   throw notBound(place);
 }

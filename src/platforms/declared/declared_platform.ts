@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../clock.ts";
+import type { NamespacePlace } from "../../clusters/namespace_binding.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { signingSecretContext, webhookSecretContext } from "../../events/secrets.ts";
@@ -31,6 +32,7 @@ export type DeclaredPlatform = {
   externalId: string;
   clusterId: string;
   object: ObjectPlace;
+  namespaceUid?: string | undefined;
   accountEmail: string;
   name: string;
   description: string;
@@ -54,8 +56,8 @@ export type DeclareDeps = RegisterDeps & VaultSyncDeps & { clock: Clock; actionL
  * surface, namespace, name or platform.
  */
 export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform): Promise<LivePlatform> {
-  const { clusterId, object, acceptedPrincipals = [] } = declared;
-  const place = { clusterId, namespace: object.namespace };
+  const { acceptedPrincipals = [] } = declared;
+  const place = placeOf(declared);
   const { owner, binding } = await findBoundOwner(deps, declared.accountEmail, place);
   await checkAcceptances(deps.db, owner.accountId, acceptedPrincipals);
   const acceptedScopes = acceptedPrincipals.flatMap(({ scopes }) => scopes);
@@ -70,6 +72,10 @@ export async function putPlatform(deps: DeclareDeps, declared: DeclaredPlatform)
   return record;
 }
 
+function placeOf({ clusterId, object, namespaceUid }: DeclaredPlatform): NamespacePlace {
+  return { clusterId, namespace: object.namespace, uid: namespaceUid };
+}
+
 async function putRegistration(
   deps: DeclareDeps,
   bound: BoundOwner,
@@ -77,8 +83,8 @@ async function putRegistration(
 ): Promise<LivePlatform> {
   const { owner, binding } = bound;
   const { accountId } = owner;
-  const place = { clusterId: declared.clusterId, namespace: declared.object.namespace };
-  const check = bindingCheck(accountId, place, declared.allowedScopes);
+  const { clusterId, object } = declared;
+  const check = bindingCheck(accountId, placeOf(declared), declared.allowedScopes);
   const registered = await findDeclaredPlatform(deps.db, declared.externalId);
   if (registered !== undefined) return changeDeclared(deps, { accountId, check }, registered, declared);
   checkCallback(deps, declared);
@@ -87,7 +93,7 @@ async function putRegistration(
   if (adopted !== undefined) return changeDeclared(deps, { accountId, check }, adopted, declared);
   try {
     const platform = { ...declared, callbackUrl: declared.callbackUrl ?? null, check };
-    const named = [accountId, ...Object.values(place), declared.object.name];
+    const named = [accountId, clusterId, object.namespace, object.name];
     const { record } = await deps.actionLimits.within("register_platform", named, () =>
       registerPlatform(deps, owner, platform),
     );

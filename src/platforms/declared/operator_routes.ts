@@ -69,6 +69,7 @@ function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
         externalId: params.external_id,
         clusterId: caller.clusterId,
         object: body.object,
+        namespaceUid: body.namespace_uid,
         accountEmail: body.account_email,
         name: body.name,
         description: body.description ?? "",

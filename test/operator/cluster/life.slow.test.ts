@@ -72,6 +72,32 @@ describe.skipIf(missing !== undefined)("declared objects in a cluster", { timeou
       await world.reaches("Platform", "shop", "Active");
     });
 
+    test("need another acceptance after their namespace was deleted and created again", async ({
+      life: { world, person, cluster, accept },
+    }) => {
+      const path = `/api/v1/namespaces/${world.namespace}`;
+      await accept();
+      await world.start();
+      await world.apply(platform());
+      await world.reaches("Platform", "shop", "Active");
+      await world.remove("Platform", "shop");
+      await world.gone("Platform", "shop");
+      await kubernetes.call("DELETE", path);
+      // Without a controller, nobody else completes the deletion.
+      const { body: ending } = await kubernetes.call("GET", path);
+      await kubernetes.call("PUT", `${path}/finalize`, { ...ending, spec: { finalizers: [] } });
+      await until("it is gone", async () => (await kubernetes.call("GET", path)).status === 404);
+      await kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: world.namespace } });
+      await world.apply(platform());
+      await world.reaches("Platform", "shop", "NamespaceNotBound");
+      const { body } = await person.client.get("/v1/service/namespace-bindings");
+      expect(body.namespace_bindings).toContainEqual(
+        expect.objectContaining({ cluster, namespace: world.namespace, status: "asking" }),
+      );
+      await accept();
+      await world.reaches("Platform", "shop", "Active");
+    });
+
     test("receive the scopes approved in the console, and end when the spec revokes the delegation", async ({
       life: { world, person, accept, declare },
     }) => {

@@ -36,6 +36,7 @@ export function visitWorld(found: Found) {
       get: (kind: string) => others.find((object) => object.kind === kind),
       binding: () => ({ source: "tenants", account: { accountEmail: "owner@example.test" } }),
       isCurrent: async () => true,
+      namespaceUid: async () => undefined,
       writeStatus: async (_: AnyObject, status: CommonStatus) => void statuses.push(status),
       setFinalizer: async () => void calls.push("setFinalizer"),
       recordEvent: (_: AnyObject, event: ObjectEvent) => void events.push(event),

@@ -17,6 +17,9 @@
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [get]
 {{- end -}}
 
 {{/* The operator's rights in its own namespace: its Lease, the namespace bindings, and the record of its sweeps. */}}
