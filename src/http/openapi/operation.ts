@@ -99,7 +99,8 @@ const idempotencyHeader = {
   name: "Idempotency-Key",
   in: "header",
   required: false,
-  description: "For 24 hours, the same key and body return the first answer again",
+  description:
+    "For 24 hours, the same key and body return the first answer again, with the header `Idempotent-Replayed: true`",
   schema: schemaOf(idempotencyKey, "input"),
 };
 

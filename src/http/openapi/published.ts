@@ -1,14 +1,17 @@
 import { STATUS_CODES } from "node:http";
+import { isDeepStrictEqual } from "node:util";
 import { errorCodes } from "../../errors.ts";
 import { type Operation, type Response, shareComponents } from "./components.ts";
 import { linksOf } from "./links.ts";
 import { openSchema, withoutUnions } from "./open_responses.ts";
 import { ERROR, errorSchema } from "./responses.ts";
-import { ANY_CALL } from "./route_errors.ts";
+import { ANY_CALL, EVERY_ROUTE } from "./route_errors.ts";
 import type { Json } from "./schema.ts";
 
 /** The header of every response and request. The description of the API names it once. */
 const EVERYWHERE = "X-Request-Id";
+/** A header of responses that the parameter `Idempotency-Key` describes once. */
+const REPLAYED = "Idempotent-Replayed";
 
 /**
  * Returns the document that the API serves. The full document repeats each part where it applies. This one
@@ -32,7 +35,27 @@ export function publishedDocument(document: Json): Json {
   }
   const { headers: _, ...given } = document.components as Json;
   const operations = placed.map(({ operation }) => operation);
-  return { ...document, paths, components: { ...given, ...shareComponents(operations, { [ERROR]: error }) } };
+  const components = { ...given, ...shareComponents(operations, { [ERROR]: error }) };
+  const short = Object.entries(paths).map(([path, methods]) => [path, shareParameters(methods)]);
+  return { ...document, paths: Object.fromEntries(short), components };
+}
+
+/** Moves the parameters that all operations of a path have to the path, if it has several operations. */
+function shareParameters(methods: Record<string, Operation>): Json {
+  const [first, ...others] = Object.values(methods).map(({ parameters }) => parameters);
+  const isIn = (all: readonly Json[], one: Json) => all.some((each) => isDeepStrictEqual(each, one));
+  const common = (first ?? []).filter((one) => others.length > 0 && others.every((all) => isIn(all, one)));
+  const own = ({ parameters, ...rest }: Operation) =>
+    withParameters(
+      rest,
+      parameters.filter((each) => !isIn(common, each)),
+    );
+  const short = Object.entries(methods).map(([method, operation]) => [method, own(operation)]);
+  return withParameters(Object.fromEntries(short), common);
+}
+
+function withParameters(owner: Json, parameters: readonly Json[]): Json {
+  return parameters.length === 0 ? owner : { ...owner, parameters };
 }
 
 /** Describes an operation by what it returns, and adds the links to its successful response. */
@@ -54,22 +77,29 @@ const error: Json = {
   examples: [{ error: { code: "not_found", message, status } }],
 };
 
+/** Returns the responses without those of any call, except if an operation would have no other refusal. */
 function published(responses: Operation["responses"]): Operation["responses"] {
-  const own = Object.entries(responses).filter(([, response]) => !isOfAnyCall(response));
+  const all = Object.entries(responses);
+  const own = all.filter(([, response]) => !isOfAnyCall(response));
+  const kept = own.some(([status]) => status.startsWith("4"))
+    ? own
+    : all.filter(([, each]) => !isOfAnyCall(each, ANY_CALL));
   return {
-    ...Object.fromEntries(own.map(([status, each]) => [status, compact(each, status)])),
+    ...Object.fromEntries(kept.map(([status, each]) => [status, compact(each, status)])),
     default: anyCall(),
   };
 }
 
-function isOfAnyCall({ content, "x-error-codes": codes = [] }: Response): boolean {
-  const any: readonly string[] = ANY_CALL;
+function isOfAnyCall(
+  { content, "x-error-codes": codes = [] }: Response,
+  any: readonly string[] = EVERY_ROUTE,
+): boolean {
   const isError = Object.values(content ?? {}).every(({ schema }) => schema.title === ERROR);
   return codes.length > 0 && isError && codes.every((code) => any.includes(code));
 }
 
 function compact(response: Response, status: string): Response {
-  const { headers: { [EVERYWHERE]: _, ...headers } = {}, content, ...rest } = response;
+  const { headers: { [EVERYWHERE]: _, [REPLAYED]: _replayed, ...headers } = {}, content, ...rest } = response;
   const named = Object.keys(headers).length > 0 ? { headers } : {};
   if (content === undefined) return { ...rest, ...named };
   const isError = Object.values(content).every(({ schema }) => schema.title === ERROR);
@@ -98,6 +128,6 @@ function anyCall(): Response {
     description: "Errors that any call can return",
     headers: { "Retry-After": { description, schema: { type: "string", pattern: "^[0-9]+$" } } },
     content: { "application/json": { schema: error } },
-    "x-error-codes": [...ANY_CALL],
+    "x-error-codes": [...EVERY_ROUTE],
   };
 }

@@ -11,6 +11,8 @@ const accessErrors: Record<Access, ErrorCode[]> = {
 
 /** Error codes of every call: any call may exceed its client's rate limit, and any component may fail. */
 export const ANY_CALL = ["rate_limited", "internal", "unavailable"] as const;
+/** Error codes of every route: those of every call, and that of a malformed request. */
+export const EVERY_ROUTE = ["invalid_request", ...ANY_CALL] as const;
 
 /** Returns every error code of a route: its own, those of its access and options, and those of every call. */
 export function routeErrors(route: Route): ErrorCode[] {

@@ -53,4 +53,12 @@ export const SCHEMA_NAMES: Readonly<Record<string, string>> = {
   GetAuditEventAnswer: "AuditEvent",
   GetReceiptAnswer: "Receipt",
   GetInstallationPartAnswer: "InstallationPart",
+  AuditEventDetailsVerifier: "DecidingVerifier",
+  ChangeMailChoicesAnswer: "MailChoices",
+  ClusterApproverMember: "PersonName",
+  GetPlatformAdoptionAnswer: "PossibleAdoption",
+  RemoveOrganizationMemberAnswer: "RemovedMember",
+  PauseCallbackAnswer: "CallbackState",
+  WithdrawPlatformAdoptionAnswer: "WithdrawnAdoption",
+  PreviewDelegationApprovalAnswerWarningsItem: "ConstraintWarning",
 };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { ANY_CALL } from "../../../src/http/openapi/route_errors.ts";
+import { EVERY_ROUTE } from "../../../src/http/openapi/route_errors.ts";
 import { SCHEMA_NAMES } from "../../../src/http/openapi/schema_names.ts";
 import { contract, published } from "../walk/documented.ts";
 
@@ -11,6 +11,7 @@ type Operation = {
   summary: string;
   description: string;
   tags: string[];
+  parameters?: Json[];
   requestBody?: { content: Record<string, Media> };
   responses: Record<string, Response>;
 };
@@ -29,8 +30,13 @@ function expanded(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, expanded(member)]));
 }
 
-const operations = Object.values(published.paths as Record<string, Record<string, Operation>>).flatMap(
-  (methods) => Object.values(methods),
+type Path = { parameters?: Json[] } & Record<string, Operation>;
+const operations = Object.values(published.paths as Record<string, Path>).flatMap(
+  ({ parameters: common = [], ...methods }) =>
+    Object.values(methods).map(({ parameters = [], ...rest }) => ({
+      ...rest,
+      parameters: [...common, ...parameters],
+    })),
 );
 const named = (id: string) => operations.find(({ operationId }) => operationId === id) as Operation;
 const schemaOf = (part?: { content?: Record<string, Media> }) => part?.content?.["application/json"]?.schema;
@@ -89,7 +95,7 @@ describe("the published OpenAPI document", () => {
       }
       const left = Object.entries(full.responses).filter(([status]) => short.responses[status] === undefined);
       const codes = left.flatMap(([, response]) => response["x-error-codes"] ?? []);
-      expect(ANY_CALL).toEqual(expect.arrayContaining(codes));
+      expect(EVERY_ROUTE).toEqual(expect.arrayContaining(codes));
     }
   });
 
@@ -171,10 +177,36 @@ describe("the published OpenAPI document", () => {
 
   test("has the same parameters as the full document, except X-Request-Id", () => {
     for (const { operationId, parameters } of contract.operations) {
-      const { parameters: short } = expanded(named(operationId)) as unknown as { parameters: unknown[] };
-      const all = (short as Json[]).map((parameter) => ({ required: false, ...parameter }));
-      expect(all).toEqual(parameters.filter(({ name }) => name !== "X-Request-Id"));
+      const { parameters: short = [] } = expanded(named(operationId)) as Operation;
+      const all = short.map((parameter) => ({ required: false, ...parameter }));
+      const expected = parameters.filter(({ name }) => name !== "X-Request-Id");
+      expect(all).toHaveLength(expected.length);
+      expect(all).toEqual(expect.arrayContaining(expected));
     }
+  });
+
+  test("has parameters of several operations at their path, and no empty list", () => {
+    const { parameters, get, patch } = (published.paths as Record<string, Path>)[
+      "/v1/service/platforms/{platform_id}"
+    ] as Path;
+    expect(expanded(parameters)).toMatchObject([{ name: "platform_id" }, { name: "X-Service-Account" }]);
+    expect(get).not.toHaveProperty("parameters");
+    expect(expanded(patch?.parameters)).toMatchObject([{ name: "Idempotency-Key" }]);
+    expect(JSON.stringify(published)).not.toContain('"parameters":[]');
+  });
+
+  test("lists at least one refusal of each operation, although every call can return 400", () => {
+    for (const { operationId, responses } of operations) {
+      expect([operationId, Object.keys(responses).some((status) => status.startsWith("4"))]).toEqual([
+        operationId,
+        true,
+      ]);
+    }
+  });
+
+  test("describes the header of a repeated answer at Idempotency-Key", () => {
+    expect(JSON.stringify(components.parameters?.IdempotencyKey)).toContain("Idempotent-Replayed: true");
+    expect(JSON.stringify(published.paths)).not.toContain("Idempotent-Replayed");
   });
 
   test("has a contact, a license and an allowed decision that a client may act on", () => {
