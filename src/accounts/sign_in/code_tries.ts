@@ -1,21 +1,25 @@
 import { timingSafeEqual } from "node:crypto";
 import type { Database, Transaction } from "../../db/database.ts";
-import { CODE_TRIES } from "./codes.ts";
+import { CODE_TRIES, OWN_CODES } from "./codes.ts";
 
 /**
  * A code that a caller sent, as hashes. `clientHash` is the browser's, or `null` if the call had no cookie.
  */
 export type PresentedCode = { addressHash: Buffer; codeHash: Buffer; clientHash: Buffer | null };
 
-/** A correct code that has not been spent yet. */
-export type RightCode = { mailId: string; tried: "own_tries" | "shared_tries" | undefined };
+/**
+ * A correct code that has not been spent yet. `counted`: the codes against whose limits this try counted, or
+ * none for a link code.
+ */
+export type RightCode = { mailId: string; tried?: "own_tries" | "shared_tries"; counted: string[] };
 
 /**
  * Checks a six-digit code. Counts the try before comparing the code, so concurrent tries cannot exceed the
- * limit. A browser with its own code can try only that code, and any other caller only the code that is valid
- * without a cookie. `whose` selects which of the two codes this call may try.
+ * limit. A browser with its own codes can try only the newest two of them, and any other caller only the code
+ * that is valid without a cookie. `whose` selects which of them this call may try. A try counts against each
+ * code that it is compared with.
  *
- * Returns the code if it is correct, and "wrong" if it differs from the valid code. Returns `undefined` if
+ * Returns the code if it is correct, and "wrong" if it differs from the valid codes. Returns `undefined` if
  * there is no code to compare with: none exists, it is older than 10 minutes, or it was tried too often.
  */
 export async function tryDigits(
@@ -24,26 +28,30 @@ export async function tryDigits(
   whose: "own" | "shared",
   now: Date,
 ): Promise<RightCode | "wrong" | undefined> {
+  const isOwn = whose === "own";
   const { rows } = await db.raw<{ rows: { mail_id: string; code_hash: Buffer }[] }>(
-    `with candidate as (
-       select mail_id, coalesce(client_hash = :clientHash, false) as own from sign_in_mails
-       where email_hash = :addressHash and kind = 'digits' and mailed_at is not null and ended_at is null
-         and expires_at >= :now and (coalesce(client_hash = :clientHash, false) or shared)
-       order by own desc, mailed_at desc, mail_id desc limit 1
+    `with candidates as (
+       select mail_id from sign_in_mails
+       where ${VALID_DIGITS} and case when :isOwn then client_hash = :clientHash else shared and not exists (
+         select from sign_in_mails where ${VALID_DIGITS} and client_hash = :clientHash) end
+       order by mailed_at desc, mail_id desc limit :most for update
      )
      update sign_in_mails m
-     set own_tries = own_tries + own::int, shared_tries = shared_tries + (not own)::int
-     from candidate c
-     where m.mail_id = c.mail_id and own = :isOwn and m.ended_at is null and (own or m.shared)
-       and case when own then own_tries else shared_tries end < :maxTries
+     set own_tries = own_tries + case when :isOwn then 1 else 0 end,
+         shared_tries = shared_tries + case when :isOwn then 0 else 1 end
+     from candidates c
+     where m.mail_id = c.mail_id and case when :isOwn then own_tries else shared_tries end < :maxTries
      returning m.mail_id, m.code_hash`,
-    { addressHash, clientHash, now, isOwn: whose === "own", maxTries: CODE_TRIES },
+    { addressHash, clientHash, now, isOwn, most: isOwn ? OWN_CODES : 1, maxTries: CODE_TRIES },
   );
-  const [tried] = rows;
-  if (tried === undefined) return undefined;
-  if (!timingSafeEqual(tried.code_hash, codeHash)) return "wrong";
-  return { mailId: tried.mail_id, tried: `${whose}_tries` };
+  if (rows.length === 0) return undefined;
+  const right = rows.find((tried) => timingSafeEqual(tried.code_hash, codeHash));
+  if (right === undefined) return "wrong";
+  return { mailId: right.mail_id, tried: `${whose}_tries`, counted: rows.map(({ mail_id }) => mail_id) };
 }
+
+const VALID_DIGITS = `email_hash = :addressHash and kind = 'digits' and mailed_at is not null
+  and ended_at is null and expires_at >= :now`;
 
 /** Returns an address's valid link code, for any browser. Nobody can guess it, so tries are not counted. */
 export async function findLink(
@@ -57,17 +65,29 @@ export async function findLink(
     .whereNull("ended_at")
     .where("expires_at", ">=", now)
     .first("mail_id");
-  return mail === undefined ? undefined : { mailId: mail.mail_id, tried: undefined };
+  return mail === undefined ? undefined : { mailId: mail.mail_id, counted: [] };
 }
 
 /**
- * Spends a code, so that its email and this try no longer count against the limits. Returns false if the code
- * was spent or replaced in the meantime.
+ * Spends a code and ends the other codes of the same browser. Their emails and this try no longer count
+ * against the limits. Returns false if the code was spent or replaced in the meantime.
  */
-export async function spendCode(tx: Transaction, { mailId, tried }: RightCode, now: Date): Promise<boolean> {
-  const spent = await tx("sign_in_mails")
-    .where({ mail_id: mailId })
-    .whereNull("ended_at")
-    .update({ ended_at: now, spent: true, ...(tried && { [tried]: tx.raw("?? - 1", [tried]) }) });
-  return spent === 1;
+export async function spendCode(
+  tx: Transaction,
+  { mailId, tried, counted }: RightCode,
+  now: Date,
+): Promise<boolean> {
+  const { rows } = await tx.raw<{ rows: { mail_id: string }[] }>(
+    `select m.mail_id from sign_in_mails m join sign_in_mails right_one
+       on right_one.mail_id = :mailId and m.email_hash = right_one.email_hash
+     where m.ended_at is null and (m.mail_id = :mailId or (m.client_hash = right_one.client_hash
+       and m.kind = 'digits' and right_one.kind = 'digits' and m.mailed_at is not null))
+     order by m.mailed_at desc, m.mail_id desc for update of m`,
+    { mailId },
+  );
+  const ids = rows.map(({ mail_id }) => mail_id);
+  if (!ids.includes(mailId)) return false;
+  await tx("sign_in_mails").whereIn("mail_id", ids).update({ ended_at: now, spent: true });
+  if (tried !== undefined) await tx("sign_in_mails").whereIn("mail_id", counted).decrement(tried, 1);
+  return true;
 }

@@ -4,6 +4,8 @@ import { createHmac, hkdfSync, randomBytes, randomInt } from "node:crypto";
 export const CODE_SECONDS = 10 * 60;
 /** Number of wrong tries after which even the correct code is refused. */
 export const CODE_TRIES = 5;
+/** Number of six-digit codes that are valid for one browser at the same time. */
+export const OWN_CODES = 2;
 /** Seconds after which a link code is refused. */
 export const LINK_SECONDS = 60 * 60;
 

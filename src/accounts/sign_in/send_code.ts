@@ -32,7 +32,7 @@ type SendCodeDeps = {
 const body = z.object({ email: emailAddress });
 const answer = z.object({
   status: z.literal("code_sent"),
-  resent: z.boolean().describe("Whether a code that could still be used was replaced"),
+  resent: z.boolean().describe("Whether an earlier code could still be used"),
 });
 
 /**

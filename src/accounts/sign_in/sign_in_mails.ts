@@ -13,6 +13,7 @@ import {
   newCode,
   newLinkCode,
   nextMail,
+  OWN_CODES,
 } from "./codes.ts";
 
 const MINUTE = 60;
@@ -70,9 +71,9 @@ export async function planMail(
 }
 
 /**
- * Makes a code valid. A six-digit code replaces the earlier code of the same browser. If the browser had no
- * cookie, it also replaces the code that is valid without a cookie. A link code replaces nothing. Returns
- * whether it replaced a code that could still be used.
+ * Makes a code valid. A six-digit code leaves the browser's previous code valid and ends older ones. If the
+ * browser had no cookie, the code also replaces the code that is valid without a cookie. A link code replaces
+ * nothing. Returns whether an earlier code could still be used.
  */
 export async function noteMailed(db: Database, mailId: string, now: Date): Promise<{ resent: boolean }> {
   return db.transaction(async (tx) => {
@@ -90,8 +91,14 @@ export async function noteMailed(db: Database, mailId: string, now: Date): Promi
         .where("expires_at", ">=", now);
     const own = await good()
       .where("client_hash", mail.client_hash)
-      .update({ ended_at: now })
-      .returning("own_tries");
+      .orderBy([
+        { column: "mailed_at", order: "desc" },
+        { column: "mail_id", order: "desc" },
+      ])
+      .forUpdate()
+      .select("mail_id", "own_tries");
+    const old = own.slice(OWN_CODES - 1).map(({ mail_id }) => mail_id);
+    await tx("sign_in_mails").whereIn("mail_id", old).update({ ended_at: now });
     const shared = mail.anonymous
       ? await good().where("shared", true).update({ shared: false }).returning("shared_tries")
       : [];

@@ -87,7 +87,44 @@ describe("a sign-in code", () => {
     expect((await one.verify(one.code)).status).toBe(200);
   });
 
-  test("fails once a new code was sent", async () => {
+  /** Requests codes in one browser, until `count` different ones have arrived. */
+  async function browserWith(
+    count: number,
+  ): Promise<{ codes: string[]; verify(code?: string): Promise<number> }> {
+    const { email } = await sent();
+    const client = api.client();
+    const codes: string[] = [];
+    for (let n = 0; n < count; n += 1) {
+      await client.post(SEND, { email });
+      codes.push(await client.codeFor(email));
+    }
+    if (new Set(codes).size < count) return browserWith(count);
+    return { codes, verify: async (code) => (await client.post(VERIFY, { email, code })).status };
+  }
+
+  test.each([0, 1])(
+    "signs in although the browser requested two, used number %i, and ends the other",
+    async (used) => {
+      const { codes, verify } = await browserWith(2);
+      expect(await verify(codes[used])).toBe(200);
+      expect(await verify(codes[1 - used])).toBe(400);
+      expect(await verify(codes[used])).toBe(400);
+    },
+  );
+
+  test("fails once its browser received two newer codes", async () => {
+    const { codes, verify } = await browserWith(3);
+    expect(await verify(codes[0])).toBe(400);
+    expect(await verify(codes[1])).toBe(200);
+  });
+
+  test("opens one session if both codes of a browser arrive many times concurrently", async () => {
+    const { codes, verify } = await browserWith(2);
+    const statuses = await Promise.all(Array.from({ length: 5 }, (_, n) => verify(codes[n % 2])));
+    expect(statuses.filter((status) => status === 200)).toHaveLength(1);
+  });
+
+  test("fails without a cookie once a new code was sent without a cookie", async () => {
     const { email, code, verify } = await sent();
     const client = api.client();
     await client.post(SEND, { email });
