@@ -48,29 +48,35 @@ alter table cluster_approvers add column member_id uuid, add column linked_by uu
 alter table namespace_bindings add column accepted_by uuid;
 alter table adoptions add column confirmed_by uuid;
 
-update cluster_approvers l set linked_by = coalesce((
-  select a.actor_account_id from organization_activity a
-  where a.organization_id = l.account_id and a.operation = 'link_cluster_approver' and a.status <> 'refused'
-    and a.occurred_at <= l.linked_at
+update cluster_approvers l set linked_by = m.actor_account_id
+from (select distinct on (l.approver_id) l.approver_id, a.actor_account_id
+  from cluster_approvers l join organization_activity a on a.organization_id = l.account_id
+    and a.operation = 'link_cluster_approver' and a.status <> 'refused' and a.occurred_at <= l.linked_at
     and a.target ->> 'cluster_id' = l.cluster_id and a.target ->> 'username' = l.username
-  order by a.occurred_at desc, a.activity_id desc limit 1), l.account_id);
+  order by l.approver_id, a.occurred_at desc, a.activity_id desc) m
+where l.approver_id = m.approver_id;
+update cluster_approvers set linked_by = account_id where linked_by is null;
 update cluster_approvers l set member_id = linked_by
 where exists (select from accounts where account_id = l.linked_by and account_id = l.account_id and own_role is not null)
    or exists (select from organization_members where organization_id = l.account_id and account_id = l.linked_by);
 
-update namespace_bindings b set accepted_by = coalesce((
-  select a.actor_account_id from organization_activity a
-  where a.organization_id = b.account_id and a.operation = 'accept_namespace_binding' and a.status <> 'refused'
-    and a.occurred_at <= b.accepted_at
+update namespace_bindings b set accepted_by = m.actor_account_id
+from (select distinct on (b.account_id, b.cluster_id, b.namespace) b.account_id, b.cluster_id, b.namespace, a.actor_account_id
+  from namespace_bindings b join organization_activity a on a.organization_id = b.account_id
+    and a.operation = 'accept_namespace_binding' and a.status <> 'refused' and a.occurred_at <= b.accepted_at
     and a.target ->> 'cluster' = b.cluster_id and a.target ->> 'namespace' = b.namespace
-  order by a.occurred_at desc, a.activity_id desc limit 1), b.account_id)
-where accepted_at is not null;
+  order by b.account_id, b.cluster_id, b.namespace, a.occurred_at desc, a.activity_id desc) m
+where (b.account_id, b.cluster_id, b.namespace) = (m.account_id, m.cluster_id, m.namespace);
+update namespace_bindings set accepted_by = account_id where accepted_at is not null and accepted_by is null;
 
-update adoptions c set confirmed_by = coalesce((
-  select a.actor_account_id from organization_activity a
-  where a.organization_id = c.account_id and a.status <> 'refused' and a.occurred_at <= c.confirmed_at
-    and a.operation = 'confirm_' || c.kind || '_adoption' and a.target ->> (c.kind || '_id') = c.adopted_id::text
-  order by a.occurred_at desc, a.activity_id desc limit 1), c.account_id);
+update adoptions c set confirmed_by = m.actor_account_id
+from (select distinct on (c.kind, c.adopted_id) c.kind, c.adopted_id, a.actor_account_id
+  from adoptions c join organization_activity a on a.organization_id = c.account_id
+    and a.operation = 'confirm_' || c.kind || '_adoption' and a.status <> 'refused' and a.occurred_at <= c.confirmed_at
+    and a.target ->> (c.kind || '_id') = c.adopted_id::text
+  order by c.kind, c.adopted_id, a.occurred_at desc, a.activity_id desc) m
+where (c.kind, c.adopted_id) = (m.kind, m.adopted_id);
+update adoptions set confirmed_by = account_id where confirmed_by is null;
 delete from adoptions c
 where not exists (select from accounts where account_id = c.confirmed_by and account_id = c.account_id and own_role = 'owner')
   and not exists (select from organization_members
