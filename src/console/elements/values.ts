@@ -41,6 +41,14 @@ export function day(at: Date | string): Html {
   return html`<time datetime=${date.toISOString()} data-day>${UTC_DAY.format(date)}</time>`;
 }
 
+/** Milliseconds before a deadline in which the day alone says too little. */
+const SOON_MS = 2 * 24 * 60 * 60 * 1000;
+
+/** Returns a `<time>` element with a deadline's day. Within two days, it has the time of day too. */
+export function deadline(at: string, now: Date): Html {
+  return Date.parse(at) - now.getTime() < SOON_MS ? time(at) : day(at);
+}
+
 /** Returns text without spaces, such as an address, that may be broken anywhere to fit a narrow column. */
 export function long(text: string): Html {
   return html`<span class="long">${text}</span>`;

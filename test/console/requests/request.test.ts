@@ -159,6 +159,14 @@ describe("the page about a pending request", () => {
     expect(platform.connectionId).not.toBe("");
   });
 
+  test.each([
+    ["the time of day of an end within two days", 47 * 3600, /\d{2}:\d{2} UTC$/],
+    ["only the day of a later end", 49 * 3600, /\d{4}$/],
+  ])("shows %s", async (_, expiresIn, form) => {
+    const { page } = await waiting({ expires_in: expiresIn });
+    expect(/Ends <time[^>]*>([^<]+)/.exec(page.text)?.[1]).toMatch(form);
+  });
+
   test("lets a person approve the request unchanged", async () => {
     const { page, person, requestId } = await waiting({ constraints: [EURO(500)], expires_in: 60 });
     const done = await page.send("approve");

@@ -2,7 +2,7 @@ import type { RequestAnswer } from "../../../delegations/delegation_answers.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
 import type { DeclaredFields } from "../../../input/declared_fields.ts";
 import type { Visit } from "../../core/page.ts";
-import { day, facts, time } from "../../elements/values.ts";
+import { day, deadline, facts, time } from "../../elements/values.ts";
 
 /**
  * Returns who asks and why, as the first thing on the page. Without a verified domain, a warning is in the
@@ -28,10 +28,10 @@ function personOf({ requested_by, declared_by }: RequestAnswer): string | null {
 }
 
 /** Returns which person asked and when, and when the request lapses. */
-export function asking({ texts: { request: words } }: Visit, request: RequestAnswer): Html {
+export function asking({ texts: { request: words }, now }: Visit, request: RequestAnswer): Html {
   const { created_at, expires_at } = request;
   const person = personOf(request);
-  return html`<p class="quiet asked">${person === null ? words.askedOn : html`<bdi>${person}</bdi> ${words.personAsked}`} ${day(created_at)}. ${words.lapses} ${day(expires_at)}.</p>`;
+  return html`<p class="quiet asked">${person === null ? words.askedOn : html`<bdi>${person}</bdi> ${words.personAsked}`} ${day(created_at)}. ${words.lapses} ${deadline(expires_at, now)}.</p>`;
 }
 
 /** Returns all that is known about who asked, and how. */

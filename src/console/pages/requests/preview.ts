@@ -6,7 +6,7 @@ import type { Visit } from "../../core/page.ts";
 import { grant } from "../../elements/delegations.ts";
 import { detailedLimitList } from "../../elements/limits.ts";
 import { type ScopeWords, scopePhrases } from "../../elements/scopes.ts";
-import { day } from "../../elements/values.ts";
+import { deadline } from "../../elements/values.ts";
 import { asker } from "./asker.ts";
 
 /** Maximum length of a string in the preview, in characters. */
@@ -26,11 +26,11 @@ function lent({ texts }: Visit, { preview, request, words }: Waiting): Html | un
 }
 
 /** Returns when the authority would end. */
-export function endText({ texts: { request: words } }: Visit, preview: Preview): Piece {
+export function endText({ texts: { request: words }, now }: Visit, preview: Preview): Piece {
   if (!("said" in preview)) return words.endUnknown;
   const { expires_at: at } = preview.said;
   if (at === null) return html`<strong>${words.endsNever}</strong>`;
-  return html`<strong>${words.endsOn} ${day(at)}</strong>${" "}<span class="quiet">${words.endAny}</span>`;
+  return html`<strong>${words.endsOn} ${deadline(at, now)}</strong>${" "}<span class="quiet">${words.endAny}</span>`;
 }
 
 /** Returns how many of the requested permissions the approval would grant. */
