@@ -17,6 +17,7 @@ export type EventTables = {
   notices: NoticeRow;
   mail_topics: MailTopicRow;
   mailings: MailingRow;
+  mailing_queues: MailingQueueRow;
   reports: ReportRow;
 };
 
@@ -159,11 +160,26 @@ export type MailKind = "request_waits" | "request_lapses" | "request_decided" | 
 
 export type MailTopicRow = { topic_id: string; kind: MailKind; request_id: string; created_at: Date };
 
+/** How often a person gets a kind of mail. The other columns belong to former versions. */
 export type MailingRow = {
   account_id: string;
   kind: MailKind;
   choice: "every" | "daily" | "off";
   request_ids: string[];
+  due_at: Date | null;
+  next_attempt_at: Date | null;
+  attempts: number;
+};
+
+/** Requests of an account about which a person waits for a mail, and the last mail. */
+export type MailingQueueRow = {
+  person_id: string;
+  account_id: string;
+  kind: MailKind;
+  request_ids: string[];
+  /** How many further requests wait, and since when. */
+  omitted: number;
+  omitted_since: Date | null;
   due_at: Date | null;
   next_attempt_at: Date | null;
   attempts: number;

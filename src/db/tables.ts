@@ -208,6 +208,8 @@ export type DelegationRequestRow = DeclaredColumns & {
   expires_at: Date;
   /** When people were reminded that the request lapses soon. */
   reminded_at: Date | null;
+  /** When mails noted that nobody had decided in time. */
+  lapse_noted_at: Date | null;
 };
 
 export type CertificateRow = {

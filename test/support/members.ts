@@ -6,9 +6,14 @@ import type { HttpAnswer } from "./http.ts";
 
 type Api = { db: Database; clock: SteeredClock; person(): Promise<Person> };
 
-/** Makes a new account a member of an organization, without an invitation. */
-export async function addMember(api: Api, organizationId: string, role: MemberRole): Promise<Person> {
-  const person = await api.person();
+/** Makes a person a member of an organization, without an invitation. The person is new unless given. */
+export async function addMember(
+  api: Api,
+  organizationId: string,
+  role: MemberRole,
+  given?: Person,
+): Promise<Person> {
+  const person = given ?? (await api.person());
   await api.db("organization_members").insert({
     organization_id: organizationId,
     account_id: person.accountId,

@@ -3,8 +3,8 @@ import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { type Route, route } from "../../route.ts";
+import { changeChoice, readChoices } from "./choices.ts";
 import { type MailChoice, type MailKind, mailChoice, mailKinds } from "./kinds.ts";
-import { changeChoice, readChoices } from "./queue.ts";
 import type { StopTokens } from "./stop_links.ts";
 
 type Deps = { db: Database; clock: Clock; stopTokens: StopTokens };

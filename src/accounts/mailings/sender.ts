@@ -13,8 +13,8 @@ import {
 } from "./queue.ts";
 import { renderMail } from "./render.ts";
 import type { StopTokens } from "./stop_links.ts";
-import { readSubjects, type Subject } from "./subjects.ts";
-import { mailContent } from "./texts.ts";
+import { readSubjects } from "./subjects.ts";
+import { type MailContent, mailContent } from "./texts.ts";
 
 /** The path of the console's page that stops one kind of mail. */
 export const STOP_PAGE = "/console/stop-mails";
@@ -33,8 +33,8 @@ type MailingDeps = {
 
 /**
  * Sends the mails about requests that are due, up to `count` at the same time. Returns whether any were due.
- * What has waited for one person goes into one mail. The same mail goes out again only if nobody knows
- * whether the server accepted it.
+ * What has waited for one person about one account goes into one mail. The same mail goes out again only if
+ * nobody knows whether the server accepted it.
  */
 export async function sendMailings(deps: MailingDeps, count: number): Promise<boolean> {
   const { db, clock } = deps;
@@ -46,10 +46,15 @@ export async function sendMailings(deps: MailingDeps, count: number): Promise<bo
 
 async function attempt(deps: MailingDeps, mailing: ClaimedMailing): Promise<void> {
   const { db, clock, log, measure } = deps;
-  const { account_id: person, kind, request_ids: requestIds } = mailing;
-  const [first, ...others] = await readSubjects(db, { person, kind, requestIds, now: clock.now() });
-  if (first === undefined) return recordNeedless(db, mailing, clock.now());
-  const outcome = await send(deps, mailing, [first, ...others]);
+  const { person_id, kind, choice } = mailing;
+  const { subjects, total } = await readSubjects(db, mailing, clock.now());
+  const [first, ...others] = subjects;
+  if (first === undefined || choice === "off") return recordNeedless(db, mailing, clock.now());
+  const outcome = await send(
+    deps,
+    mailing,
+    mailContent(kind, [first, ...others], { now: clock.now(), total }),
+  );
   if (outcome === "sent") {
     await recordMailed(db, mailing, clock.now());
     return measure("sent");
@@ -60,23 +65,22 @@ async function attempt(deps: MailingDeps, mailing: ClaimedMailing): Promise<void
   }
   const state = await recordUnmailed(db, mailing, clock.now());
   measure(state === "failed" ? "failed" : "retried");
-  if (state === "failed") log.error({ account_id: person, kind }, "a mail about requests failed for good");
+  if (state === "failed") log.error({ account_id: person_id, kind }, "a mail about requests failed for good");
 }
 
 /** Returns `refused` if the server will never accept this mail, for example because the address is gone. */
 async function send(
-  { mailer, clock, log, place, tokens, attemptMs }: MailingDeps,
-  { account_id, kind, email, attempts, request_ids }: ClaimedMailing,
-  subjects: readonly [Subject, ...Subject[]],
+  { mailer, log, place, tokens, attemptMs }: MailingDeps,
+  { person_id, account_id, kind, email, attempts, request_ids, omitted }: ClaimedMailing,
+  content: MailContent,
 ): Promise<"sent" | "refused" | "failed"> {
-  const token = tokens.create(account_id, kind);
+  const token = tokens.create(person_id, kind);
   const query = new URLSearchParams({ token });
   const { baseUrl, word } = place;
   const stopPath = `${STOP_PAGE}?${query}`;
   const stopCall = `/v1/${word}/mails/stop?${query}`;
-  const content = mailContent(kind, subjects, clock.now());
   const id = createHash("sha256")
-    .update([account_id, kind, ...request_ids].join(" "))
+    .update([person_id, account_id, kind, ...request_ids, omitted].join(" "))
     .digest("hex");
   const mail: Mail = {
     id: id.slice(0, 32),
@@ -88,7 +92,7 @@ async function send(
     return "sent";
   } catch (error) {
     log.warn(
-      { account_id, kind, attempts, ...describeMailError(error) },
+      { account_id: person_id, kind, attempts, ...describeMailError(error) },
       "a mail about requests was not sent",
     );
     return isRefusedForGood(error) ? "refused" : "failed";

@@ -1,4 +1,5 @@
 import type { Database } from "../../db/database.ts";
+import type { MailingQueueRow } from "../../db/tables.ts";
 import type { MailKind } from "./kinds.ts";
 
 /** A request that a mail mentions, in its current state. */
@@ -29,6 +30,12 @@ export type Subject = {
   ends_at: Date | null;
 };
 
+/** The person whom a mail reaches, the account that it is about, and what waits. */
+type WaitingMail = Pick<
+  MailingQueueRow,
+  "person_id" | "account_id" | "kind" | "request_ids" | "omitted_since"
+>;
+
 /** Whether a person may still act for the account, with one of these roles. */
 const roleIn = (roles: string) => `coalesce(
   (select own_role from accounts where account_id = :person and account_id = r.account_id),
@@ -46,22 +53,36 @@ const CONDITIONS: Record<MailKind, string> = {
   authority_lent: `t.status = 'approved' and t.approved_by = :person and ${BELONGS}`,
 };
 
+/** When the thing happened that a kind of mail is about. */
+const TIMES: Record<MailKind, string> = {
+  request_waits: "r.created_at",
+  request_lapses: "r.reminded_at",
+  request_decided: "r.decided_at",
+  authority_lent: "r.decided_at",
+};
+
+/** The most requests that {@link readSubjects} returns. It counts the others. */
+const MOST = 100;
+
 /**
- * Returns the requests about which a person should still get this kind of mail, in the given order. Leaves
- * out requests that were decided in the meantime, and accounts in which the person has lost the role.
+ * Returns the requests of an account about which a person should still get this kind of mail. First come
+ * those of `request_ids`, in this order, and then those since `omitted_since`. `total` counts all of them.
+ * Leaves out requests that were decided in the meantime, and all of them if the person lost the role.
  */
 export async function readSubjects(
   db: Database,
-  { person, kind, requestIds, now }: { person: string; kind: MailKind; requestIds: string[]; now: Date },
-): Promise<Subject[]> {
-  const { rows } = await db.raw<{ rows: Subject[] }>(
+  { person_id, account_id, kind, request_ids, omitted_since }: WaitingMail,
+  now: Date,
+): Promise<{ subjects: Subject[]; total: number }> {
+  const omitted = omitted_since === null ? "" : `or ${TIMES[kind]} >= :omittedSince`;
+  const { rows } = await db.raw<{ rows: (Subject & { total: number })[] }>(
     `select r.request_id, r.account_id, h.organization_name, b.name as agent_name, p.name as platform_name,
             o.organization_name as publisher_name, case when o.account_id is not null then p.published_domain end
               as publisher_domain,
             r.status, r.requested_scope, r.purpose, r.requested_expires_at, r.requested_expires_in, r.expires_at,
-            coalesce(d.email, r.decided_user) as decided_by, coalesce(q.email, r.requested_user) as asked_by, t.approved_scope, t.cert_id, t.expires_at as ends_at
-     from unnest(:requestIds::text[]) with ordinality as wanted (id, place)
-     join delegation_requests r on r.request_id = wanted.id
+            coalesce(d.email, r.decided_user) as decided_by, coalesce(q.email, r.requested_user) as asked_by, t.approved_scope, t.cert_id, t.expires_at as ends_at,
+            count(*) over ()::int as total
+     from delegation_requests r
      join accounts h on h.account_id = r.account_id
      join agents b on b.agent_id = r.agent_id
      join connections n on n.connection_id = r.connection_id
@@ -70,9 +91,17 @@ export async function readSubjects(
      left join certificates t on t.request_id = r.request_id
      left join accounts d on d.account_id = r.decided_by
      left join accounts q on q.account_id = r.requested_by
-     where ${CONDITIONS[kind]}
-     order by wanted.place`,
-    { person, requestIds, now },
+     where r.account_id = :account_id and (r.request_id = any (:request_ids::text[]) ${omitted})
+       and ${CONDITIONS[kind]}
+     order by array_position(:request_ids::text[], r.request_id), ${TIMES[kind]}, r.request_id
+     limit ${MOST}`,
+    {
+      person: person_id,
+      account_id,
+      request_ids,
+      now,
+      ...(omitted_since && { omittedSince: omitted_since }),
+    },
   );
-  return rows;
+  return { subjects: rows, total: rows[0]?.total ?? 0 };
 }

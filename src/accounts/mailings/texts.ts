@@ -21,14 +21,19 @@ export type MailContent = {
 /** Items that a mail lists. It gives the number of all others. */
 const LISTED = 10;
 
-/** Returns the content of a mail about one or more requests. `now` is when it is sent. */
+/** Requests of one account. */
+type Subjects = readonly [Subject, ...Subject[]];
+
+/**
+ * Returns the content of a mail about `total` requests of one account, of which `subjects` are the first.
+ * `now` is when it is sent.
+ */
 export function mailContent(
   kind: MailKind,
-  subjects: readonly [Subject, ...Subject[]],
-  now: Date,
+  subjects: Subjects,
+  { now, total }: { now: Date; total: number },
 ): MailContent {
-  const [first, ...others] = subjects;
-  return others.length === 0 ? ONE[kind](first, now) : MANY[kind](subjects);
+  return total === 1 ? ONE[kind](subjects[0], now) : MANY[kind](subjects, total);
 }
 
 const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
@@ -80,16 +85,23 @@ const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
   },
 };
 
-const MANY: Record<MailKind, (subjects: readonly [Subject, ...Subject[]]) => MailContent> = {
-  request_waits: (subjects) => several(subjects, `${subjects.length} requests wait for your decision`),
-  request_lapses: (subjects) => several(subjects, `${subjects.length} requests lapse soon`),
-  request_decided: (subjects) => ({
-    ...several(subjects, `${subjects.length} of your requests were decided`, ({ status }) => status),
+const MANY: Record<MailKind, (subjects: Subjects, total: number) => MailContent> = {
+  request_waits: (subjects, total) =>
+    several(subjects, total, `${total} requests to act for ${nameOf(subjects[0])} wait for your decision`),
+  request_lapses: (subjects, total) =>
+    several(subjects, total, `${total} requests to act for ${nameOf(subjects[0])} lapse soon`),
+  request_decided: (subjects, total) => ({
+    ...several(
+      subjects,
+      total,
+      `${total} of your requests to act for ${nameOf(subjects[0])} were decided`,
+      ({ status }) => status,
+    ),
     after: "",
     reason: "You get this mail because you asked.",
   }),
-  authority_lent: (subjects) => ({
-    ...several(subjects, `You approved ${subjects.length} requests`, countOf),
+  authority_lent: (subjects, total) => ({
+    ...several(subjects, total, `You approved ${total} requests to act for ${nameOf(subjects[0])}`, countOf),
     button: { label: "Look at them, or end them", path: accountPath(subjects[0], "/delegations") },
     after: "You can end each of them at any time.",
     reason: "You get this mail because you approved. If that was not you, end them now.",
@@ -122,22 +134,19 @@ function waiting(subject: Subject, now: Date): MailContent {
 }
 
 function several(
-  subjects: readonly [Subject, ...Subject[]],
+  subjects: Subjects,
+  total: number,
   title: string,
   detail = ({ requested_scope }: Subject) => permissions(requested_scope.length),
 ): MailContent {
-  const more = subjects.length - LISTED;
+  const listed = subjects.slice(0, LISTED);
+  const more = total - listed.length;
   return {
     subject: title,
     heading: title,
     paragraphs: [],
     items: [
-      ...subjects
-        .slice(0, LISTED)
-        .map(
-          (each) =>
-            `${quoted(each.agent_name)} of ${quoted(each.platform_name)}, for ${nameOf(each)}: ${detail(each)}`,
-        ),
+      ...listed.map((each) => `${quoted(each.agent_name)} of ${quoted(each.platform_name)}: ${detail(each)}`),
       ...(more > 0 ? [`and ${more} more`] : []),
     ],
     button: { label: "Look at the requests", path: accountPath(subjects[0], "/requests") },

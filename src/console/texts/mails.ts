@@ -8,7 +8,7 @@ export const MAILS = {
     request_decided: "Somebody decided what you asked for",
     authority_lent: "You approved a request",
   },
-  choices: { every: "Every time", daily: "At most once a day", off: "Never" },
+  choices: { every: "Every time", daily: "At most once a day for each account", off: "Never" },
   save: "Save",
   stopTitle: "Stop these mails?",
   stopLead:

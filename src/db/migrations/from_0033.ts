@@ -103,5 +103,45 @@ alter table namespace_bindings add column namespace_uid text check (length(names
 `,
 };
 
+/** What waits to be mailed, for each account on its own. Former versions keep it in `mailings`. */
+export const mailingQueues = {
+  name: "0040_mailing_queues",
+  sql: `
+-- One row for each person, account and kind of mail. So one account cannot use up another account's mails.
+create table mailing_queues (
+  person_id uuid not null references accounts on delete cascade,
+  account_id uuid not null references accounts on delete cascade,
+  kind text not null check (kind in ('request_waits', 'request_lapses', 'request_decided', 'authority_lent')),
+  request_ids text[] not null default '{}',
+  -- How many further requests wait that request_ids has no room for, and since when.
+  omitted integer not null default 0,
+  omitted_since timestamptz,
+  -- When the mail about these requests became due, and the next attempt. Null if nothing waits.
+  due_at timestamptz,
+  next_attempt_at timestamptz,
+  attempts integer not null default 0,
+  -- The last mail, how many mails followed each other without a quiet day, and when the next one may go.
+  mailed_at timestamptz,
+  streak integer not null default 0,
+  paced_until timestamptz,
+  primary key (person_id, kind, account_id),
+  check ((due_at is null) = (next_attempt_at is null)),
+  check ((omitted = 0) = (omitted_since is null))
+);
+create index on mailing_queues (next_attempt_at) where next_attempt_at is not null;
+create index on mailing_queues (account_id);
+
+-- When people were told that nobody had decided the request in time.
+alter table delegation_requests add column lapse_noted_at timestamptz;
+`,
+  indexes: [
+    {
+      name: "delegation_requests_lapsing",
+      table: "delegation_requests",
+      on: "(expires_at) where status = 'pending'",
+    },
+  ],
+};
+
 /** The migrations of this file, in order. A new one goes to the end. */
-export const latest = [mailings, setups, purposes, namespaceUids];
+export const latest = [mailings, setups, purposes, namespaceUids, mailingQueues];

@@ -5,6 +5,7 @@ import type { Subject } from "../../../src/accounts/mailings/subjects.ts";
 import { mailContent } from "../../../src/accounts/mailings/texts.ts";
 
 const NOW = new Date("2026-11-28T10:42:07Z");
+const ONE = { now: NOW, total: 1 };
 const PLACE = { baseUrl: "https://deputize.example.com/", stopPath: "/stop", stopCall: "/call" };
 
 function subject(fields: Partial<Subject> = {}): Subject {
@@ -34,7 +35,7 @@ function subject(fields: Partial<Subject> = {}): Subject {
 const shownOf = (text: string) => text.replaceAll("\u2060", "");
 
 test("a mail about one request says who asks, for what and until when", () => {
-  const { subject: title, text } = renderMail(mailContent("request_waits", [subject()], NOW), PLACE);
+  const { subject: title, text } = renderMail(mailContent("request_waits", [subject()], ONE), PLACE);
   expect(title).toBe("“Refund helper” asks to act for you (2 permissions, until 28 Dec 2026)");
   expect(text).toContain("- Send payments\n- Read data");
   expect(text).toContain("Nobody has proved who runs this platform.");
@@ -44,7 +45,7 @@ test("a mail about one request says who asks, for what and until when", () => {
 
 test("a mail quotes the purpose in the words of whoever asks", () => {
   const { text } = renderMail(
-    mailContent("request_waits", [subject({ purpose: "Refund customers who cancel" })], NOW),
+    mailContent("request_waits", [subject({ purpose: "Refund customers who cancel" })], ONE),
     PLACE,
   );
   expect(text).toContain("Why, in the words of whoever asked: “Refund customers who cancel”");
@@ -52,7 +53,7 @@ test("a mail quotes the purpose in the words of whoever asks", () => {
 
 test("a mail about a published platform names its organization and verified domain", () => {
   const published = subject({ publisher_name: "Webshop GmbH", publisher_domain: "webshop.example" });
-  const { text } = renderMail(mailContent("request_waits", [published], NOW), PLACE);
+  const { text } = renderMail(mailContent("request_waits", [published], ONE), PLACE);
   expect(shownOf(text)).toContain(
     "“Webshop GmbH” runs this platform and has proved that it owns webshop.example.",
   );
@@ -77,7 +78,7 @@ test.each(mailKinds)("a mail of the kind %s contains no link that strangers chos
       ...{ approved_scope: [`custom:${name}`], cert_id: "cert_1", purpose: name },
     });
     for (const subjects of [[hostile], [hostile, hostile]] as const) {
-      const mail = renderMail(mailContent(kind, subjects, NOW), PLACE);
+      const mail = renderMail(mailContent(kind, subjects, { now: NOW, total: subjects.length }), PLACE);
       const links = [...(mail.html?.matchAll(/href="([^"]*)"/g) ?? [])].map(([, url]) => url);
       expect(links.length).toBeGreaterThan(0);
       for (const link of links) expect(link).toMatch(/^https:\/\/deputize\.example\.com\//);
@@ -92,7 +93,7 @@ test.each(mailKinds)("a mail of the kind %s contains no link that strangers chos
 
 test("a mail lists ten requests, and counts the others", () => {
   const many = Array.from({ length: 14 }, () => subject()) as [Subject, ...Subject[]];
-  const { items } = mailContent("request_waits", many, NOW);
+  const { items } = mailContent("request_waits", many, { now: NOW, total: 214 });
   expect(items).toHaveLength(11);
-  expect(items.at(-1)).toBe("and 4 more");
+  expect(items.at(-1)).toBe("and 204 more");
 });

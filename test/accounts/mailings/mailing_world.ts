@@ -45,7 +45,7 @@ export function mailingApi(options: ApiOptions = {}): MailingApi {
       await sendMailings({ ...deps, place, measure: () => {} }, 8);
       const { rows } = await db.raw(
         `select exists(select from mail_topics)
-             or exists(select from mailings where next_attempt_at <= :now or (attempts > 0 and not :isBroken)) as due`,
+             or exists(select from mailing_queues where next_attempt_at <= :now or (attempts > 0 and not :isBroken)) as due`,
         { now: clock.now(), isBroken: fault !== undefined },
       );
       isDue = rows[0].due;

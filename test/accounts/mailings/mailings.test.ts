@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import {
   type ClaimedMailing,
+  deleteIdle,
+  noteMail,
   noteReminders,
   pacedAfter,
   recordMailed,
@@ -10,6 +12,7 @@ import { eventually } from "../../events/support/time.ts";
 import { actingFor, addMember } from "../../support/members.ts";
 import {
   approve,
+  copyRequest,
   createAgent,
   registerPlatform,
   requested,
@@ -104,7 +107,8 @@ describe("a new request", () => {
 
 describe("a mail that the server does not accept", () => {
   const waitingFor = async ({ accountId }: { accountId: string }) =>
-    (await api.db("mailings").where({ account_id: accountId, kind: "request_waits" }).first())?.request_ids;
+    (await api.db("mailing_queues").where({ person_id: accountId, kind: "request_waits" }).first())
+      ?.request_ids;
 
   test("remains for three days if the server is away, and then is dropped", async () => {
     const restore = api.breakMail();
@@ -137,11 +141,11 @@ describe("a mail that is being sent", () => {
     await api.mailsTo(person.email);
     restore();
     const now = api.clock.now();
-    const key = { account_id: person.accountId, kind: "request_waits" } as const;
-    const row = await api.db("mailings").where(key).first();
-    const claimed = { ...row, ...key, email: person.email } as ClaimedMailing;
+    const key = { person_id: person.accountId, kind: "request_waits" } as const;
+    const row = await api.db("mailing_queues").where(key).first();
+    const claimed = { ...row, choice: "every", email: person.email } as ClaimedMailing;
     const added = await api.db.transaction(async (tx) => {
-      await tx("mailings")
+      await tx("mailing_queues")
         .where(key)
         .update({ request_ids: tx.raw("request_ids || array['added']") as never });
       const settled = recordMailed(api.db, claimed, now);
@@ -152,7 +156,7 @@ describe("a mail that is being sent", () => {
       return { settled };
     });
     await added.settled;
-    expect(await api.db("mailings").where(key).first()).toMatchObject({
+    expect(await api.db("mailing_queues").where(key).first()).toMatchObject({
       request_ids: ["added"],
       attempts: 0,
     });
@@ -163,11 +167,11 @@ describe("a mail that is being sent", () => {
     const { person } = await requested(api);
     await api.mailsTo(person.email);
     restore();
-    const key = { account_id: person.accountId, kind: "request_waits" } as const;
-    const before = await api.db("mailings").where(key).first();
+    const key = { person_id: person.accountId, kind: "request_waits" } as const;
+    const before = await api.db("mailing_queues").where(key).first();
     for (const request_waits of ["every", "daily"]) {
       await person.client.call("PATCH", "/v1/service/mails", { body: { request_waits } });
-      const after = await api.db("mailings").where(key).first();
+      const after = await api.db("mailing_queues").where(key).first();
       expect(after?.next_attempt_at).toEqual(before?.next_attempt_at);
     }
     api.clock.set(addSeconds(api.clock.now(), 61));
@@ -176,6 +180,89 @@ describe("a mail that is being sent", () => {
 });
 
 describe("a flood of requests", () => {
+  test("delays no mail about another account", async () => {
+    const [loud, quiet] = [await organization("Loud"), await organization("Quiet")];
+    const both = await addMember(api, loud.owner.accountId, "approver");
+    await addMember(api, quiet.owner.accountId, "approver", both);
+    for (let n = 0; n < 3; n += 1) await loud.ask();
+    expect(await api.mailsTo(both.email)).toHaveLength(1);
+    await loud.ask();
+    await quiet.ask();
+    const mails = await api.mailsTo(both.email);
+    expect(mails.map(({ subject }) => subject.includes("“Quiet”"))).toEqual([false, true]);
+  });
+
+  test("becomes one mail for each account, which leads to this account and names no other", async () => {
+    const restore = api.breakMail();
+    const accounts = [await organization("First"), await organization("Second")] as const;
+    const [first, second] = accounts;
+    const both = await addMember(api, first.owner.accountId, "approver");
+    await addMember(api, second.owner.accountId, "approver", both);
+    for (const { ask } of [first, second, first, second]) await ask();
+    await api.mailsTo(both.email);
+    restore();
+    api.clock.set(addSeconds(api.clock.now(), 61));
+    const mails = await api.mailsTo(both.email);
+    expect(mails).toHaveLength(2);
+    for (const [n, name] of ["First", "Second"].entries()) {
+      const mail = mails.find(({ subject }) => subject.includes(`“${name}”`));
+      const page = `/agents/console/for/${accounts[n]?.owner.accountId}/requests`;
+      expect(mail?.subject).toBe(`2 requests to act for “${name}” wait for your decision`);
+      expect(mail?.text).toContain(`Look at the requests: https://deputize.example.com${page}\n`);
+      expect(mail?.html).not.toContain(name === "First" ? "Second" : "First");
+    }
+  });
+
+  /** Makes so many requests of a person's own account wait that their mail has no room for all of them. */
+  async function flooded(count: number) {
+    const { person, requestId } = await requested(api);
+    await api.mailsTo(person.email);
+    const restore = api.breakMail();
+    api.clock.set(addSeconds(api.clock.now(), 60));
+    await copyRequest(api.db, requestId, count, { created_at: api.clock.now() });
+    const ids = await api
+      .db("delegation_requests")
+      .where({ account_id: person.accountId })
+      .whereNot({ request_id: requestId })
+      .orderBy("request_id")
+      .pluck("request_id");
+    for (const id of ids) await noteMail(api.db as never, "request_waits", id, api.clock.now());
+    await api.mailsTo(person.email);
+    return { person, ids, restore };
+  }
+
+  test("beyond a hundred requests is counted in full, also if those before were decided", async () => {
+    const { person, restore } = await flooded(230);
+    const queue = () => api.db("mailing_queues").where({ person_id: person.accountId }).first();
+    const waiting = await queue();
+    expect([waiting?.request_ids.length, waiting?.omitted]).toEqual([100, 130]);
+    const listed = waiting?.request_ids ?? [];
+    await api
+      .db("delegation_requests")
+      .whereIn("request_id", [...listed.slice(0, 95), "none"])
+      .update({ status: "denied" });
+    restore();
+    api.clock.set(addSeconds(api.clock.now(), 61));
+    const mail = (await api.mailsTo(person.email)).at(-1);
+    expect(mail?.subject).toBe("135 requests to act for you wait for your decision");
+    expect(mail?.text).toContain("- and 125 more");
+    expect(await queue()).toMatchObject({ request_ids: [], omitted: 0, omitted_since: null });
+  });
+
+  test("does not lose a request that another process adds beyond the first hundred", async () => {
+    const { person, restore } = await flooded(120);
+    restore();
+    const key = { person_id: person.accountId, kind: "request_waits" } as const;
+    const row = await api.db("mailing_queues").where(key).first();
+    await api.db("mailing_queues").where(key).increment("omitted", 3);
+    const claimed = { ...row, choice: "every", email: person.email } as ClaimedMailing;
+    await recordMailed(api.db, claimed, api.clock.now());
+    const rest = await api.db("mailing_queues").where(key).first();
+    expect(rest).toMatchObject({ request_ids: [], omitted: 3 });
+    expect(rest?.due_at).not.toBeNull();
+    expect(rest?.omitted_since).toEqual(row?.omitted_since);
+  });
+
   test("becomes few mails, and the last one mentions everything that waited", async () => {
     const { owner, ask } = await organization();
     await ask();
@@ -185,7 +272,7 @@ describe("a flood of requests", () => {
     api.clock.set(addSeconds(api.clock.now(), 60));
     const mails = await api.mailsTo(owner.email);
     expect(mails).toHaveLength(2);
-    expect(mails[1]?.subject).toBe("12 requests wait for your decision");
+    expect(mails[1]?.subject).toBe("12 requests to act for “Webshop” wait for your decision");
     expect(mails[1]?.text).toContain("and 2 more");
   });
 
@@ -252,6 +339,29 @@ describe("a request that nobody decides", () => {
   });
 });
 
+test("the sender takes over what a former version of the service kept with a person's choice", async () => {
+  const { person, requestId } = await requested(api);
+  expect(await api.mailsTo(person.email)).toHaveLength(1);
+  const due = addSeconds(api.clock.now(), 60);
+  const key = { account_id: person.accountId, kind: "request_waits" } as const;
+  const former = { request_ids: [requestId], due_at: due, next_attempt_at: due, attempts: 1 };
+  await api.db("mailings").insert({ ...key, choice: "every", ...former });
+  api.clock.set(due);
+  expect(await api.mailsTo(person.email)).toHaveLength(2);
+  const taken = { request_ids: [], due_at: null, next_attempt_at: null, attempts: 0 };
+  expect(await api.db("mailings").where(key).first()).toMatchObject(taken);
+});
+
+test("the upkeep deletes what is known about a mail of the day before, and no sooner", async () => {
+  const { person } = await requested(api);
+  await api.mailsTo(person.email);
+  const queues = () => api.db("mailing_queues").where({ person_id: person.accountId }).pluck("kind");
+  await deleteIdle(api.db, addSeconds(api.clock.now(), DAY - 1));
+  expect(await queues()).toEqual(["request_waits"]);
+  await deleteIdle(api.db, addSeconds(api.clock.now(), DAY));
+  expect(await queues()).toEqual([]);
+});
+
 describe("a person's choice", () => {
   const path = "/v1/service/mails";
 
@@ -295,7 +405,10 @@ describe("a person's choice", () => {
     api.clock.set(addSeconds(api.clock.now(), DAY - 1));
     expect(await subjectsTo(person.email)).toHaveLength(1);
     api.clock.set(addSeconds(api.clock.now(), 1));
-    expect(await subjectsTo(person.email)).toEqual([expect.anything(), "2 requests wait for your decision"]);
+    expect(await subjectsTo(person.email)).toEqual([
+      expect.anything(),
+      "2 requests to act for you wait for your decision",
+    ]);
   });
 });
 

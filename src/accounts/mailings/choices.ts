@@ -1,0 +1,45 @@
+import type { Database, Transaction } from "../../db/database.ts";
+import type { MailChoice, MailKind } from "./kinds.ts";
+import { pacedAfter } from "./queue.ts";
+
+/** Returns how often a person gets each kind of mail. A kind without an entry is mailed every time. */
+export async function readChoices(
+  db: Database,
+  accountId: string,
+): Promise<Partial<Record<MailKind, MailChoice>>> {
+  const rows = await db("mailings").where({ account_id: accountId }).select("kind", "choice");
+  return Object.fromEntries(rows.map(({ kind, choice }) => [kind, choice]));
+}
+
+/** Changes how often a person gets a kind of mail. With `off`, what waits is dropped. */
+export async function changeChoice(
+  tx: Transaction,
+  { accountId, kind, choice, now }: { accountId: string; kind: MailKind; choice: MailChoice; now: Date },
+): Promise<void> {
+  const key = { account_id: accountId, kind };
+  await tx("mailings")
+    .insert({ ...key, choice })
+    .onConflict(["account_id", "kind"])
+    .ignore();
+  // What former versions left here goes to the queues when it is due, unless the person wants no such mails.
+  const dropped = { request_ids: [], due_at: null, next_attempt_at: null, attempts: 0 };
+  await tx("mailings")
+    .where(key)
+    .update({ choice, ...(choice === "off" && dropped) });
+  const queues = await tx("mailing_queues")
+    .where({ person_id: accountId, kind })
+    .orderBy("account_id")
+    .forUpdate();
+  for (const { account_id, mailed_at: mailedAt, streak, due_at, attempts } of queues) {
+    const paced = mailedAt === null ? null : pacedAfter(choice, { mailedAt, streak });
+    const due = due_at === null ? null : new Date(Math.max(now.getTime(), paced?.getTime() ?? 0));
+    // A mail that is being attempted keeps its time, so that no other process attempts it too.
+    const moved = attempts > 0 ? {} : { due_at: due, next_attempt_at: due };
+    await tx("mailing_queues")
+      .where({ person_id: accountId, account_id, kind })
+      .update({
+        paced_until: paced,
+        ...(choice === "off" ? { ...dropped, omitted: 0, omitted_since: null } : moved),
+      });
+  }
+}
