@@ -1,4 +1,5 @@
 import type { DeclaredColumns } from "../input/declared_fields.ts";
+import type { ScopeDescriptions } from "../input/platform_fields.ts";
 import type { MemberRole } from "../route.ts";
 import type {
   AdoptionRow,
@@ -109,6 +110,8 @@ export type PlatformRow = {
   description: string;
   surface_type: string;
   default_allowed_scopes: string[];
+  /** The platform's words for its custom scopes. */
+  scope_descriptions: ScopeDescriptions;
   publish_state: "draft" | "pending_review" | "published" | "suspended";
   /** The verified domain under which the platform was published. */
   published_domain: string | null;
@@ -186,6 +189,8 @@ export type DelegationRequestRow = DeclaredColumns & {
   connection_id: string;
   agent_id: string;
   requested_scope: string[];
+  /** The platform's words for the requested custom scopes, when the request was made. */
+  scope_descriptions: ScopeDescriptions;
   /** Why the agent needs it, in the words of whoever asks. */
   purpose: string | null;
   constraints: unknown[];

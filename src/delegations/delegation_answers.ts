@@ -1,7 +1,9 @@
 import { z } from "zod";
 import { declaredAnswer, showDeclared } from "../input/declared_fields.ts";
 import { constraint, type constraintList } from "../input/delegation_fields.ts";
+import { shownDescriptions } from "../input/platform_fields.ts";
 import { isoTime } from "../input/schemas.ts";
+import { pickDescriptions } from "../platforms/scope_descriptions.ts";
 import { fingerprintOfKey } from "../protocol/keys/hybrid.ts";
 import type { CertificateRecord, RequestRecord } from "./delegation_records.ts";
 
@@ -29,6 +31,7 @@ export const requestAnswer = z.object({
   agent: agentFacts,
   status: z.enum(["pending", "approved", "denied", "expired", "withdrawn"]),
   requested_scope: z.array(z.string()),
+  scope_descriptions: shownDescriptions,
   purpose: z.string().nullable().describe("Why the agent needs it, in the words of whoever asks"),
   constraints: z.array(constraint),
   requested_expires_at: isoTime.nullable().describe("Requested end of the certificate"),
@@ -70,6 +73,7 @@ export const certificateAnswer = z.object({
   connection_id: z.string(),
   agent_id: z.string(),
   approved_scope: z.array(z.string()),
+  scope_descriptions: shownDescriptions,
   status: z.enum(["approved", "revoked"]),
   issued_at: isoTime,
   expires_at: isoTime.nullable().describe("null if it does not expire"),
@@ -96,6 +100,7 @@ export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer
     agent: showAgentFacts(record),
     status: record.status,
     requested_scope: record.requested_scope,
+    scope_descriptions: record.scope_descriptions,
     purpose: record.purpose,
     constraints: record.constraints as z.infer<typeof constraintList>,
     requested_expires_at: showTime(record.requested_expires_at),
@@ -145,6 +150,7 @@ export function showCertificate(record: CertificateRecord): z.infer<typeof certi
     connection_id: record.connection_id,
     agent_id: record.agent_id,
     approved_scope: record.approved_scope,
+    scope_descriptions: pickDescriptions(record.scope_descriptions, record.approved_scope),
     status: record.status,
     issued_at: record.issued_at.toISOString(),
     expires_at: showTime(record.expires_at),

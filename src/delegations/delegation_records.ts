@@ -3,6 +3,7 @@ import type { AgentRow, CertificateRow, DelegationRequestRow } from "../db/table
 import { ApiError } from "../errors.ts";
 import { isCertificateId, isRequestId } from "../ids.ts";
 import { type DeclaredColumns, selectedColumns } from "../input/declared_fields.ts";
+import type { ScopeDescriptions } from "../input/platform_fields.ts";
 import type { AccountCaller } from "../route.ts";
 
 /** A delegation request, with email addresses instead of account ids. */
@@ -117,6 +118,7 @@ export type CertificateRecord = Omit<CertificateRow, "approved_by" | "revoked_by
     external_id: string | null;
     object_namespace: string | null;
     object_name: string | null;
+    scope_descriptions: ScopeDescriptions;
   };
 
 /** Selects all certificates. Narrow the query by `t.` (certificates), `g.` (agents) and `p.` (platforms). */
@@ -140,6 +142,7 @@ export function selectCertificates(db: Database | Transaction) {
       "r.external_id",
       "p.object_namespace",
       "r.object_name",
+      "r.scope_descriptions",
       ...selectedColumns("r"),
     );
 }

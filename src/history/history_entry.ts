@@ -109,6 +109,7 @@ export const namedEntry = historyEntry.extend({
   agent_name: z.string().nullable().describe("Null for another account's agent"),
   platform_id: z.string().nullable().describe("Null for another account's platform; see details.verifier"),
   platform_name: z.string().nullable(),
+  scope_label: z.string().nullable().describe("The platform's label for the required custom scope"),
   human_id: z
     .string()
     .nullable()
@@ -121,7 +122,10 @@ export type NamedEntry = z.infer<typeof namedEntry>;
 
 /** A row of {@link withNames}. */
 export type NamedRow = HistoryRow &
-  Pick<NamedEntry, "agent_name" | "platform_id" | "platform_name" | "human_id" | "receipt_hash">;
+  Pick<
+    NamedEntry,
+    "agent_name" | "platform_id" | "platform_name" | "scope_label" | "human_id" | "receipt_hash"
+  >;
 
 /** Adds the fields of {@link NamedRow} to a query of `audit_events` as `e`. */
 export function withNames(db: Database, found: Knex.QueryBuilder): Knex.QueryBuilder {
@@ -133,18 +137,32 @@ export function withNames(db: Database, found: Knex.QueryBuilder): Knex.QueryBui
     .leftJoin("agents as a", own("a", "agent_id"))
     .leftJoin("connections as c", own("c", "connection_id"))
     .leftJoin("platforms as p", "p.platform_id", "c.platform_id")
+    .leftJoin("certificates as t", own("t", "cert_id"))
+    .leftJoin("delegation_requests as r", "r.request_id", "t.request_id")
     .select(
       ...historyColumns(db),
       "e.human_id",
       "a.name as agent_name",
       "p.platform_id",
       "p.name as platform_name",
+      // The words that the approver saw. Without a certificate, nobody approved, and the current words count.
+      db.raw(
+        "coalesce(r.scope_descriptions, p.scope_descriptions) -> e.required_scope ->> 'label' as scope_label",
+      ),
       db.raw("'sha256:' || encode(e.receipt_hash, 'hex') as receipt_hash"),
     );
 }
 
 /** Converts a row with names to the entry that its owner sees. */
 export function showNamedRow(row: NamedRow): NamedEntry {
-  const { agent_name, platform_id, platform_name, human_id, receipt_hash } = row;
-  return { ...showHistoryRow(row), agent_name, platform_id, platform_name, human_id, receipt_hash };
+  const { agent_name, platform_id, platform_name, scope_label, human_id, receipt_hash } = row;
+  return {
+    ...showHistoryRow(row),
+    agent_name,
+    platform_id,
+    platform_name,
+    scope_label,
+    human_id,
+    receipt_hash,
+  };
 }

@@ -21,6 +21,23 @@ export const platformDescription = freeText(1000);
 /** The URL to which events are delivered. `checkCallbackUrl` checks whether it is allowed. */
 export const callbackUrl = z.string().min(1).nullable();
 
+/** The words of a platform for its custom scopes, by scope. `checkDescriptions` checks scopes and labels. */
+export const scopeDescriptions = z.record(
+  z.string(),
+  z.object({
+    label: oneLine(60),
+    description: oneLine(200).describe("What it lets an agent do"),
+    sensitive: z.boolean().default(false).describe("Whether approvers must select it themselves"),
+  }),
+);
+
+/** The words of a platform for its custom scopes in responses. */
+export const shownDescriptions = z.record(
+  z.string(),
+  z.object({ label: z.string(), description: z.string(), sensitive: z.boolean() }),
+);
+export type ScopeDescriptions = z.infer<typeof shownDescriptions>;
+
 /** Fields that are common to all ways to register a platform. */
 export const registrationFields = {
   name: platformName,
@@ -30,6 +47,7 @@ export const registrationFields = {
   ),
   description: platformDescription.optional(),
   callback_url: callbackUrl.optional(),
+  scope_descriptions: scopeDescriptions.optional().describe("Words for its custom scopes, by scope"),
 };
 
 /** Maximum time for which a replaced API key remains valid, in seconds. */

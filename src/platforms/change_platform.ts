@@ -2,6 +2,7 @@ import type { Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { checkScopes, checkShrinks } from "../input/ceiling.ts";
+import type { ScopeDescriptions } from "../input/platform_fields.ts";
 import { checkNewName } from "../input/scripts.ts";
 import { expandScopes } from "../protocol/documents/scopes.ts";
 import { type AddressPolicy, callbackUrlForm } from "../webhooks/callback_address.ts";
@@ -15,6 +16,7 @@ import {
   lockConnection,
   type PlatformPlace,
 } from "./platform_record.ts";
+import { checkDescriptions, pickDescriptions } from "./scope_descriptions.ts";
 import { syncVault, type VaultSyncDeps } from "./sync_vault.ts";
 
 /** A change of a platform. Omitted members stay unchanged. */
@@ -22,12 +24,15 @@ type PlatformChange = {
   name?: string | undefined;
   description?: string | undefined;
   default_allowed_scopes?: readonly string[] | undefined;
+  scope_descriptions?: ScopeDescriptions | undefined;
 };
 
 /**
- * Changes a platform's name, description or ceiling. The ceiling can only shrink. Certificates remain as
- * issued, but from the commit on, their scopes above the new ceiling no longer count, even while the vault is
- * unavailable. Throws `not_found`, `invalid_request`, `invalid_scopes`, `ceiling_widened`.
+ * Changes a platform's name, description, ceiling or words for custom scopes. Requests keep the words from
+ * when they were made. The ceiling can only shrink, and the words for a removed scope are removed too.
+ * Certificates remain as issued, but from the commit on, their scopes above the new ceiling no longer count,
+ * even while the vault is unavailable. Throws `not_found`, `invalid_request`, `invalid_scopes`,
+ * `ceiling_widened`.
  */
 export async function changePlatform(
   deps: VaultSyncDeps & { clock: Clock },
@@ -42,10 +47,13 @@ export async function changePlatform(
     await check?.(tx);
     const ceiling = change.default_allowed_scopes && checkScopes(change.default_allowed_scopes);
     if (ceiling) checkShrinks(record.default_allowed_scopes, ceiling);
+    const scopes = ceiling ?? record.default_allowed_scopes;
+    if (change.scope_descriptions) checkDescriptions(scopes, change.scope_descriptions);
     const next = {
       name: change.name ?? record.name,
       description: change.description ?? record.description,
-      default_allowed_scopes: ceiling ?? record.default_allowed_scopes,
+      default_allowed_scopes: scopes,
+      scope_descriptions: change.scope_descriptions ?? pickDescriptions(record.scope_descriptions, scopes),
     };
     await tx("platforms").where({ platform_id: platformId }).update(next);
     if (ceiling) await narrowAuthority(tx, record, ceiling, deps.clock.now());

@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { clusterOf } from "../clusters/identify_operator.ts";
 import type { AgentRow } from "../db/tables.ts";
-import { registrationFields } from "../input/platform_fields.ts";
+import { registrationFields, shownDescriptions } from "../input/platform_fields.ts";
 import { isoTime, oneLine } from "../input/schemas.ts";
 import { type LivePlatform, surfaceTypes } from "./platform_record.ts";
+import { pickDescriptions } from "./scope_descriptions.ts";
 
 const MAX_OUTSIDE_VERIFIERS = 50;
 
@@ -60,7 +61,10 @@ export const declaredBy = z
   .describe("The Kubernetes object in which it is changed; null if there is none");
 
 /** A platform, as the API returns it without secrets. */
-export const platformAnswer = registeredFields.extend({ declared_by: declaredBy });
+export const platformAnswer = registeredFields.extend({
+  scope_descriptions: shownDescriptions,
+  declared_by: declaredBy,
+});
 export type PlatformAnswer = z.infer<typeof platformAnswer>;
 
 /** The platform object of a registration, with its three secrets, which are shown once (specification §2). */
@@ -88,7 +92,11 @@ export type AgentAnswer = z.infer<typeof agentAnswer>;
 
 /** Converts a platform to its form in API answers. */
 export function showPlatform(record: LivePlatform): PlatformAnswer {
-  return { ...showRegistered(record), declared_by: showDeclaredBy(record) };
+  return {
+    ...showRegistered(record),
+    scope_descriptions: pickDescriptions(record.scope_descriptions, record.default_allowed_scopes),
+    declared_by: showDeclaredBy(record),
+  };
 }
 
 /** Returns the object that declares a platform, or that declares an agent in the platform's namespace. */

@@ -42,6 +42,7 @@ export function selectPlatforms(db: Database | Transaction) {
       "p.description",
       "p.surface_type",
       "p.default_allowed_scopes",
+      "p.scope_descriptions",
       "p.publish_state",
       "p.published_domain",
       "p.external_id",

@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../input/pagination.ts";
-import { platformDescription, platformName, scopeList } from "../input/platform_fields.ts";
+import { platformDescription, platformName, scopeDescriptions, scopeList } from "../input/platform_fields.ts";
 import { idText } from "../input/schemas.ts";
 import type { ActionLimits } from "../rates/action_limits.ts";
 import { type Answer, type Route, route } from "../route.ts";
@@ -90,6 +90,7 @@ async function register(
     surfaceType: registration.surface_type,
     allowedScopes: registration.default_allowed_scopes,
     callbackUrl: registration.callback_url ?? null,
+    scopeDescriptions: registration.scope_descriptions,
     externalId: null,
     object: null,
   });
@@ -144,6 +145,7 @@ const change = z.object({
   name: platformName.optional(),
   description: platformDescription.optional(),
   default_allowed_scopes: scopeList.optional().describe("May only shrink"),
+  scope_descriptions: scopeDescriptions.optional().describe("Replaces all words"),
 });
 
 /** `PATCH /v1/service/platforms/{platform_id}`: changes a platform. */
@@ -152,7 +154,7 @@ export function changePlatformRoute(deps: Deps): Route {
     id: "change_platform",
     method: "PATCH",
     path: "/v1/service/platforms/{platform_id}",
-    summary: "Change a platform's name, description or, narrower, its ceiling",
+    summary: "Change a platform's name, descriptions or, narrower, its ceiling",
     access: "session",
     ends: true,
     roles: ["developer"],

@@ -11,6 +11,7 @@ import {
 import { newId } from "../ids.ts";
 import { checkNewScopes } from "../input/ceiling.ts";
 import type { ObjectPlace } from "../input/cluster_fields.ts";
+import type { ScopeDescriptions } from "../input/platform_fields.ts";
 import { checkNewName } from "../input/scripts.ts";
 import type { SecretBox } from "../secret_box.ts";
 import type { AddressPolicy } from "../webhooks/callback_address.ts";
@@ -18,6 +19,7 @@ import type { Owner } from "./account_owner.ts";
 import { type NewApiKey, newApiKey, undeliveredContext } from "./api_keys/api_key.ts";
 import { checkCallbackUrl } from "./change_platform.ts";
 import { type CheckChange, checkSurface, findPlatform, type LivePlatform } from "./platform_record.ts";
+import { checkDescriptions } from "./scope_descriptions.ts";
 
 const PLATFORM_LIFETIME_SECONDS = 365 * 24 * 3600;
 const PERSONAL_PLATFORMS = 1;
@@ -35,6 +37,7 @@ export type NewPlatform = {
   surfaceType: string;
   allowedScopes: readonly string[];
   callbackUrl: string | null;
+  scopeDescriptions?: ScopeDescriptions | undefined;
   externalId: string | null;
   object: ObjectPlace | null;
   check?: CheckChange;
@@ -71,6 +74,7 @@ export async function registerPlatform(
   checkSurface(platform.surfaceType);
   checkNewName(platform.name);
   const allowedScopes = checkNewScopes(platform.allowedScopes);
+  checkDescriptions(allowedScopes, platform.scopeDescriptions ?? {});
   if (platform.callbackUrl !== null) checkCallbackUrl(platform.callbackUrl, deps.callbacks);
   const draft = draftOf(owner, { ...platform, allowedScopes });
   const record = await deps.db.transaction(async (tx) => {
@@ -126,6 +130,7 @@ async function insertRows(tx: Transaction, { secretBox, clock }: RegisterDeps, d
       description: platform.description,
       surface_type: platform.surfaceType,
       default_allowed_scopes: [...platform.allowedScopes],
+      scope_descriptions: platform.scopeDescriptions ?? {},
       signing_secret_sealed: secretBox.box(credentials.signing_secret, signingSecretContext(platformId)),
       external_id: platform.externalId,
       object_namespace: platform.object?.namespace ?? null,

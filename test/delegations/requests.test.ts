@@ -61,6 +61,7 @@ describe("requesting a delegation", () => {
       },
       status: "pending",
       requested_scope: ceiling,
+      scope_descriptions: {},
       purpose: null,
       constraints: [],
       requested_expires_at: null,

@@ -93,6 +93,18 @@ alter table delegation_requests add column purpose text check (length(purpose) <
 };
 
 /**
+ * The words of platforms for their custom scopes. A request keeps the words from when it was made, so that a
+ * later change does not alter what people saw when they decided.
+ */
+export const scopeDescriptions = {
+  name: "0037_scope_descriptions",
+  sql: `
+alter table platforms add column scope_descriptions jsonb not null default '{}';
+alter table delegation_requests add column scope_descriptions jsonb not null default '{}';
+`,
+};
+
+/**
  * The uid of the namespace that a binding is for. Existing acceptances get the first uid that the operator
  * reports.
  */
@@ -144,4 +156,4 @@ alter table delegation_requests add column lapse_noted_at timestamptz;
 };
 
 /** The migrations of this file, in order. A new one goes to the end. */
-export const latest = [mailings, setups, purposes, namespaceUids, mailingQueues];
+export const latest = [mailings, setups, purposes, scopeDescriptions, namespaceUids, mailingQueues];

@@ -7,9 +7,11 @@ import { ApiError } from "../../errors.ts";
 import { newCertificateId, newRequestId } from "../../ids.ts";
 import { checkCeiling, checkScopes } from "../../input/ceiling.ts";
 import { columnsOf, type DeclaredFields } from "../../input/declared_fields.ts";
+import type { ScopeDescriptions } from "../../input/platform_fields.ts";
 import type { Owner } from "../../platforms/account_owner.ts";
 import { findAgent } from "../../platforms/agents/agents.ts";
 import { findConnection, type LivePlatform, lockConnection } from "../../platforms/platform_record.ts";
+import { pickDescriptions } from "../../platforms/scope_descriptions.ts";
 import { endOf, type RequestedExpiry } from "../requested_end.ts";
 import { certificateFields } from "./certificate_fields.ts";
 import { checkPending } from "./pending_limits.ts";
@@ -65,7 +67,8 @@ export async function requestDelegation(
     const asking = { accountId: agent.account_id, connectionId: connection_id };
     const requester = { ...asking, requestedBy, clusterId, isAlone };
     await checkPending(tx, requester, now);
-    return insertRequest(tx, agent, scope, newRequest, now);
+    const words = pickDescriptions(platform.scope_descriptions, scope);
+    return insertRequest(tx, agent, { scope, words }, newRequest, now);
   });
 }
 
@@ -117,7 +120,7 @@ function checkGrantable(
 async function insertRequest(
   tx: Transaction,
   agent: AgentRow,
-  scope: string[],
+  { scope, words }: { scope: string[]; words: ScopeDescriptions },
   { expiry, constraints, purpose, requestedBy, declared, externalId, objectName }: NewRequest,
   now: Date,
 ): Promise<DelegationRequestRow> {
@@ -129,6 +132,7 @@ async function insertRequest(
       connection_id: agent.connection_id,
       agent_id: agent.agent_id,
       requested_scope: scope,
+      scope_descriptions: words,
       purpose,
       constraints: JSON.stringify(constraints) as unknown as unknown[],
       requested_expires_at: expiry.at === null ? null : new Date(expiry.at * 1000),

@@ -14,7 +14,10 @@ export function openSchema(schema: Json): Json {
   const open = withParts(rest, openSchema);
   if (known !== undefined) open["x-extensible-enum"] = known;
   if (rest.properties !== undefined) return { ...open, additionalProperties: true };
-  return additionalProperties === undefined ? open : { ...open, additionalProperties };
+  if (typeof additionalProperties !== "object") {
+    return additionalProperties === undefined ? open : { ...open, additionalProperties };
+  }
+  return { ...open, additionalProperties: openSchema(additionalProperties as Json) };
 }
 
 /**

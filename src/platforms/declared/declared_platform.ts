@@ -5,6 +5,7 @@ import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { signingSecretContext, webhookSecretContext } from "../../events/secrets.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
+import type { ScopeDescriptions } from "../../input/platform_fields.ts";
 import type { ActionLimits } from "../../rates/action_limits.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { type Acceptance, checkAcceptances, replaceAcceptedPrincipals } from "../accepted_principals.ts";
@@ -25,8 +26,8 @@ import { adoptPlatform } from "./adopt_platform.ts";
 import { type BoundOwner, bindingCheck, checkWithinBinding, findBoundOwner } from "./bound_owner.ts";
 
 /**
- * A platform as a Kubernetes object declares it. An omitted callback or list of accepted principals stays
- * unchanged. `adopt` is an existing platform that the object takes over.
+ * A platform as a Kubernetes object declares it. An omitted callback, list of accepted principals or
+ * map of words for scopes stays unchanged. `adopt` is an existing platform that the object takes over.
  */
 export type DeclaredPlatform = {
   externalId: string;
@@ -39,6 +40,7 @@ export type DeclaredPlatform = {
   surfaceType: string;
   allowedScopes: readonly string[];
   callbackUrl?: string | null | undefined;
+  scopeDescriptions?: ScopeDescriptions | undefined;
   adopt?: string | undefined;
   acceptedPrincipals?: readonly Acceptance[] | undefined;
 };
@@ -137,6 +139,7 @@ async function changeDeclared(
         name: declared.name,
         description: declared.description,
         default_allowed_scopes: declared.allowedScopes,
+        scope_descriptions: declared.scopeDescriptions,
       },
     );
   }
@@ -165,7 +168,9 @@ async function checkPlace(db: Database, known: LivePlatform, object: ObjectPlace
 }
 
 function differs(known: LivePlatform, declared: DeclaredPlatform): boolean {
+  const { scopeDescriptions = known.scope_descriptions } = declared;
   return (
+    !isDeepStrictEqual(known.scope_descriptions, scopeDescriptions) ||
     known.name !== declared.name ||
     known.description !== declared.description ||
     JSON.stringify(known.default_allowed_scopes) !== JSON.stringify(declared.allowedScopes)

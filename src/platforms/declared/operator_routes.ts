@@ -76,6 +76,7 @@ function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
         surfaceType: body.surface_type,
         allowedScopes: body.default_allowed_scopes,
         callbackUrl: body.callback_url,
+        scopeDescriptions: body.scope_descriptions,
         adopt: body.adopt,
         acceptedPrincipals: body.accepted_principals?.map(readAcceptance),
       });

@@ -149,6 +149,7 @@ describe("a CSV file", () => {
     platform_id: null,
     platform_name: text,
     human_id: null,
+    scope_label: null,
     receipt_hash: null,
   });
 

@@ -1,0 +1,54 @@
+import { ApiError } from "../errors.ts";
+import { named } from "../input/ceiling.ts";
+import type { ScopeDescriptions } from "../input/platform_fields.ts";
+import { isOneScript, MIXED_SCRIPTS } from "../input/scripts.ts";
+import { SCOPE_WORDS } from "../protocol/documents/scope_words.ts";
+
+/**
+ * Checks the words of a platform for its custom scopes. Throws `invalid_scopes` unless each scope is a custom
+ * scope of the ceiling. Throws `invalid_request` for a label that mixes scripts, that looks like the words or
+ * the name of a scope of the vocabulary, or that looks like another label.
+ */
+export function checkDescriptions(ceiling: readonly string[], descriptions: ScopeDescriptions): void {
+  const foreign = Object.keys(descriptions).filter(
+    (scope) => !(scope.startsWith("custom:") && ceiling.includes(scope)),
+  );
+  if (foreign.length > 0) {
+    throw new ApiError(
+      "invalid_scopes",
+      `scope_descriptions: not custom scopes of the platform: ${named(foreign)}`,
+    );
+  }
+  const taken = new Set(BUILT_IN);
+  for (const { label } of Object.values(descriptions)) {
+    if (!isOneScript(label)) throw refused(MIXED_SCRIPTS);
+    const look = lookOf(label);
+    if (BUILT_IN.has(look)) throw refused("must not look like a scope of the vocabulary");
+    if (taken.has(look)) throw refused("must differ from the other labels");
+    taken.add(look);
+  }
+}
+
+function refused(fault: string): ApiError {
+  return new ApiError("invalid_request", `scope_descriptions: label: ${fault}`);
+}
+
+/** Returns a text without differences that readers overlook: case, accents, punctuation, and 0 for o. */
+function lookOf(text: string): string {
+  return text
+    .normalize("NFKD")
+    .toLowerCase()
+    .replaceAll("0", "o")
+    .replaceAll(/[1i|]/g, "l")
+    .replaceAll(/[^\p{L}\p{N}]/gu, "");
+}
+
+const BUILT_IN: ReadonlySet<string> = new Set(Object.entries(SCOPE_WORDS).flat().map(lookOf));
+
+/** Returns the words for these scopes only. */
+export function pickDescriptions(
+  descriptions: ScopeDescriptions,
+  scopes: readonly string[],
+): ScopeDescriptions {
+  return Object.fromEntries(Object.entries(descriptions).filter(([scope]) => scopes.includes(scope)));
+}
