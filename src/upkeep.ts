@@ -1,5 +1,5 @@
 import type { Pool } from "pg";
-import { deleteIdle, noteReminders } from "./accounts/mailings/queue.ts";
+import { deleteIdle, noteLapses, noteReminders } from "./accounts/mailings/queue.ts";
 import { sweepAccounts } from "./accounts/sweep.ts";
 import type { Clock, ComparedClock } from "./clock.ts";
 import { sweepBindingRequests } from "./clusters/namespace_binding.ts";
@@ -76,6 +76,7 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
       ),
       whileAgreed("old months", (now) => dropOldMonths({ pool: months, now, retentionMonths, log })),
       whileAgreed("reminders", (now) => noteReminders(db, now)),
+      whileAgreed("lapses", (now) => noteLapses(db, now)),
       whileAgreed("pauses between mails", (now) => deleteIdle(db, now)),
       whileAgreed("domains", (now) => recheckDomains({ ...domains, db, clock: stoppedAt(now), log, signal })),
     ]),

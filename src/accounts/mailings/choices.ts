@@ -31,7 +31,7 @@ export async function changeChoice(
     .orderBy("account_id")
     .forUpdate();
   for (const { account_id, mailed_at: mailedAt, streak, due_at, attempts } of queues) {
-    const paced = mailedAt === null ? null : pacedAfter(choice, { mailedAt, streak });
+    const paced = mailedAt === null ? null : pacedAfter({ kind, choice }, { mailedAt, streak });
     const due = due_at === null ? null : new Date(Math.max(now.getTime(), paced?.getTime() ?? 0));
     // A mail that is being attempted keeps its time, so that no other process attempts it too.
     const moved = attempts > 0 ? {} : { due_at: due, next_attempt_at: due };

@@ -6,9 +6,9 @@ import type { MailKind } from "../../db/tables.ts";
  *
  * - `request_waits`: a request waits, to everybody who may decide it.
  *
- * - `request_lapses`: a request that nobody decided lapses within a day, to the same people.
+ * - `request_lapses`: a request that nobody decided lapses within a day, or has lapsed, to the same people.
  *
- * - `request_decided`: somebody else decided a request, to the person who asked.
+ * - `request_decided`: somebody else decided a request, or it lapsed, to the person who asked.
  *
  * - `authority_lent`: a request was approved, to the person who approved it.
  */

@@ -17,8 +17,15 @@ const LONGEST_WAIT = 3 * DAY;
 /** The most requests that wait one by one. A mail counts those beyond. */
 const MOST_REQUESTS = 100;
 
-/** Number of topics that one step spreads to people. */
+/**
+ * Seconds between two digests of reminders. A reminder is noted at least 23 hours before the request lapses.
+ * With this pause, its digest arrives before the lapse too.
+ */
+const REMINDERS = 20 * 3600;
+
+/** Number of topics that one step spreads to people, and of requests that one statement notes. */
 const TOPICS = 100;
+const NOTED = 1_000;
 
 /**
  * Records that people should get a mail about a request. The caller's transaction decides whether they do.
@@ -44,15 +51,45 @@ with due as (
   where request_id in (
     select request_id from delegation_requests
     where status = 'pending' and reminded_at is null and expires_at > :now and expires_at <= :soon
-    limit 1000 for update skip locked
+    limit :count for update skip locked
   )
   returning request_id
+), noted as (
+  insert into mail_topics (kind, request_id, created_at) select 'request_lapses', request_id, :now from due
 )
-insert into mail_topics (kind, request_id, created_at) select 'request_lapses', request_id, :now from due`;
+select count(*)::int as noted from due`;
 
 /** Notes a reminder of each request that lapses within a day, once. */
 export async function noteReminders(db: Database, now: Date): Promise<void> {
-  await db.raw(REMIND, { now, soon: addSeconds(now, DAY) });
+  await noteAll(db, REMIND, { now, soon: addSeconds(now, DAY) });
+}
+
+const NOTE_LAPSES = `
+with due as (
+  update delegation_requests set lapse_noted_at = :now
+  where request_id in (
+    select request_id from delegation_requests
+    where status = 'pending' and lapse_noted_at is null and expires_at <= :now and expires_at > :since
+    limit :count for update skip locked
+  )
+  returning request_id
+), noted as (
+  insert into mail_topics (kind, request_id, created_at)
+  select kind, request_id, :now from due cross join (values ('request_decided'), ('request_lapses')) as each (kind)
+)
+select count(*)::int as noted from due`;
+
+/** Notes each request that lapsed, once. Leaves out what lapsed so long ago that a mail would be dropped. */
+export async function noteLapses(db: Database, now: Date): Promise<void> {
+  await noteAll(db, NOTE_LAPSES, { now, since: addSeconds(now, -LONGEST_WAIT) });
+}
+
+/** Repeats a statement until it notes less than a whole batch. */
+async function noteAll(db: Database, statement: string, times: Record<string, Date>): Promise<void> {
+  for (let noted = NOTED; noted === NOTED; ) {
+    const { rows } = await db.raw<{ rows: [{ noted: number }] }>(statement, { ...times, count: NOTED });
+    noted = rows[0].noted;
+  }
 }
 
 const DECIDERS = `
@@ -81,6 +118,7 @@ with topic as (
   from topic t join delegation_requests r on r.request_id = t.request_id
   cross join lateral (
     select person from (${DECIDERS}) as deciders where t.kind in ('request_waits', 'request_lapses')
+      and (r.lapse_noted_at is null or person is distinct from r.requested_by)
     union all
     select r.requested_by where t.kind = 'request_decided' and r.requested_by is distinct from r.decided_by
     union all
@@ -169,14 +207,14 @@ where person_id = :person_id and account_id = :account_id and kind = :kind
 /** Records that a mail was sent, unless this claim expired and another process claimed the mail. */
 export async function recordMailed(db: Database, mailing: ClaimedMailing, now: Date): Promise<void> {
   const streak = streakAfter(mailing, now);
-  const pacedUntil = pacedAfter(mailing.choice, { mailedAt: now, streak });
+  const pacedUntil = pacedAfter(mailing, { mailedAt: now, streak });
   await db.raw(SETTLE, { ...handled(mailing), mailedAt: now, streak, pacedUntil, next: pacedUntil });
 }
 
 /** Records that nothing that waited needs a mail any more, for example because others decided. */
 export async function recordNeedless(db: Database, mailing: ClaimedMailing, now: Date): Promise<void> {
-  const { choice, mailed_at: mailedAt, streak } = mailing;
-  const pacedUntil = mailedAt === null ? null : pacedAfter(choice, { mailedAt, streak });
+  const { mailed_at: mailedAt, streak } = mailing;
+  const pacedUntil = mailedAt === null ? null : pacedAfter(mailing, { mailedAt, streak });
   await db.raw(SETTLE, { ...handled(mailing), mailedAt, streak, pacedUntil, next: pacedUntil ?? now });
 }
 
@@ -219,7 +257,11 @@ type LastMail = { mailedAt: Date; streak: number };
  * Returns when the next mail of this kind about the same account may go to the same person. The pauses
  * double from a minute to four hours. So a person gets at most 14 mails of a kind about an account in a day.
  */
-export function pacedAfter(choice: MailChoice, { mailedAt, streak }: LastMail): Date {
-  const pause = choice === "daily" ? DAY : Math.min(MINUTE * 2 ** Math.min(streak - 1, 10), LONGEST_PAUSE);
+export function pacedAfter(
+  { kind, choice }: { kind: MailKind; choice: MailChoice },
+  { mailedAt, streak }: LastMail,
+): Date {
+  const digest = kind === "request_lapses" ? REMINDERS : DAY;
+  const pause = choice === "daily" ? digest : Math.min(MINUTE * 2 ** Math.min(streak - 1, 10), LONGEST_PAUSE);
   return addSeconds(mailedAt, pause);
 }

@@ -13,8 +13,8 @@ const path = "/v1/service/mails";
 
 const choices = z.object({
   request_waits: mailChoice.describe("A request waits for the person's decision"),
-  request_lapses: mailChoice.describe("A request that nobody decided lapses within a day"),
-  request_decided: mailChoice.describe("Somebody else decided what the person asked for"),
+  request_lapses: mailChoice.describe("A request lapses within a day, or has lapsed"),
+  request_decided: mailChoice.describe("A request of the person was decided or lapsed"),
   authority_lent: mailChoice.describe("The person approved a request"),
 } satisfies Record<MailKind, typeof mailChoice>);
 

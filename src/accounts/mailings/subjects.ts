@@ -13,7 +13,7 @@ export type Subject = {
   /** The organization and the verified domain under which the platform is published. */
   publisher_name: string | null;
   publisher_domain: string | null;
-  status: "pending" | "approved" | "denied";
+  status: "pending" | "approved" | "denied" | "lapsed";
   requested_scope: string[];
   /** Why the agent needs it, in the words of whoever asks. */
   purpose: string | null;
@@ -46,18 +46,21 @@ const BELONGS = roleIn("'owner', 'approver', 'developer', 'auditor'");
 const WAITS = `r.status = 'pending' and r.expires_at > :now and ${DECIDES}
   and not (h.four_eyes and r.requested_by is not distinct from :person)`;
 
+const LAPSED = "r.status = 'pending' and r.lapse_noted_at is not null";
+
 const CONDITIONS: Record<MailKind, string> = {
   request_waits: WAITS,
-  request_lapses: WAITS,
-  request_decided: `r.status in ('approved', 'denied') and r.requested_by = :person and ${BELONGS}`,
+  request_lapses: `(${WAITS} and r.lapse_noted_at is null
+    or ${LAPSED} and ${DECIDES} and r.requested_by is distinct from :person)`,
+  request_decided: `(r.status in ('approved', 'denied') or ${LAPSED}) and r.requested_by = :person and ${BELONGS}`,
   authority_lent: `t.status = 'approved' and t.approved_by = :person and ${BELONGS}`,
 };
 
 /** When the thing happened that a kind of mail is about. */
 const TIMES: Record<MailKind, string> = {
   request_waits: "r.created_at",
-  request_lapses: "r.reminded_at",
-  request_decided: "r.decided_at",
+  request_lapses: "coalesce(r.lapse_noted_at, r.reminded_at)",
+  request_decided: "coalesce(r.decided_at, r.lapse_noted_at)",
   authority_lent: "r.decided_at",
 };
 
@@ -79,7 +82,7 @@ export async function readSubjects(
     `select r.request_id, r.account_id, h.organization_name, b.name as agent_name, p.name as platform_name,
             o.organization_name as publisher_name, case when o.account_id is not null then p.published_domain end
               as publisher_domain,
-            r.status, r.requested_scope, r.purpose, r.requested_expires_at, r.requested_expires_in, r.expires_at,
+            case when ${LAPSED} then 'lapsed' else r.status end as status, r.requested_scope, r.purpose, r.requested_expires_at, r.requested_expires_in, r.expires_at,
             coalesce(d.email, r.decided_user) as decided_by, coalesce(q.email, r.requested_user) as asked_by, t.approved_scope, t.cert_id, t.expires_at as ends_at,
             count(*) over ()::int as total
      from delegation_requests r

@@ -39,6 +39,7 @@ export function mailContent(
 const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
   request_waits: (subject, now) => waiting(subject, now),
   request_lapses(subject, now) {
+    if (subject.status === "lapsed") return lapsed(subject);
     const content = waiting(subject, now);
     const day = dayOf(subject.expires_at);
     return {
@@ -49,6 +50,15 @@ const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
     };
   },
   request_decided(subject) {
+    if (subject.status === "lapsed") {
+      const title = `Your request for ${quoted(subject.agent_name)} lapsed`;
+      return {
+        ...lapsed(subject),
+        subject: title,
+        heading: title,
+        reason: "You get this mail because you asked.",
+      };
+    }
     const agent = quoted(subject.agent_name);
     const verb = subject.status === "approved" ? "approved" : "denied";
     const who = subject.decided_by === null ? "Somebody" : quoted(subject.decided_by);
@@ -88,13 +98,20 @@ const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
 const MANY: Record<MailKind, (subjects: Subjects, total: number) => MailContent> = {
   request_waits: (subjects, total) =>
     several(subjects, total, `${total} requests to act for ${nameOf(subjects[0])} wait for your decision`),
-  request_lapses: (subjects, total) =>
-    several(subjects, total, `${total} requests to act for ${nameOf(subjects[0])} lapse soon`),
+  request_lapses: (subjects, total) => ({
+    ...several(
+      subjects,
+      total,
+      `${total} requests to act for ${nameOf(subjects[0])} ${whenLapsed(subjects)}`,
+      lapseOf,
+    ),
+    ...(subjects.every(({ status }) => status === "lapsed") && { after: "" }),
+  }),
   request_decided: (subjects, total) => ({
     ...several(
       subjects,
       total,
-      `${total} of your requests to act for ${nameOf(subjects[0])} were decided`,
+      `${total} of your requests to act for ${nameOf(subjects[0])} ${subjects.some(({ status }) => status === "lapsed") ? "were decided or lapsed" : "were decided"}`,
       ({ status }) => status,
     ),
     after: "",
@@ -131,6 +148,31 @@ function waiting(subject: Subject, now: Date): MailContent {
     after: `${end === null ? "It asks for no end: you choose the end when you approve." : `It would end on ${dayOf(end)}.`} Nothing happens until somebody approves. The request lapses on ${dayOf(subject.expires_at)}.`,
     reason: `You get this mail because you may decide for ${accountOf(subject)}.`,
   };
+}
+
+/** Says to those who could have decided, and to the person who asked, that nobody did. */
+function lapsed(subject: Subject): MailContent {
+  const title = `The request of ${quoted(subject.agent_name)} to act for ${nameOf(subject)} lapsed`;
+  return {
+    subject: title,
+    heading: title,
+    paragraphs: [
+      `Nobody decided by ${dayOf(subject.expires_at)}. The agent did not get anything. Somebody can ask again.`,
+    ],
+    items: [],
+    button: { label: "Look at the request", path: requestPath(subject) },
+    after: "",
+    reason: `You get this mail because you may decide for ${accountOf(subject)}.`,
+  };
+}
+
+function whenLapsed(subjects: Subjects): string {
+  if (subjects.every(({ status }) => status === "pending")) return "lapse soon";
+  return subjects.some(({ status }) => status === "pending") ? "lapse soon or have lapsed" : "have lapsed";
+}
+
+function lapseOf({ status, expires_at }: Subject): string {
+  return status === "lapsed" ? "lapsed" : `lapses on ${dayOf(expires_at)}`;
 }
 
 function several(

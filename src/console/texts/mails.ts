@@ -4,8 +4,8 @@ export const MAILS = {
   lead: "Choose how often we write to you. We also write to you about sign-in codes, invitations, credit, broken callbacks and new cluster users, whatever you choose here.",
   kinds: {
     request_waits: "A request waits for your decision",
-    request_lapses: "A request lapses tomorrow, and nobody has decided",
-    request_decided: "Somebody decided what you asked for",
+    request_lapses: "A request lapses tomorrow or has lapsed, and nobody has decided",
+    request_decided: "Somebody decided what you asked for, or it lapsed",
     authority_lent: "You approved a request",
   },
   choices: { every: "Every time", daily: "At most once a day for each account", off: "Never" },
