@@ -30,6 +30,20 @@ export async function requireOwner(tx: Transaction, accountId: string, personId:
   if (role !== "owner") throw new ApiError("forbidden");
 }
 
+/**
+ * Throws `forbidden` if a person no longer has one of these roles in an account. The role cannot change
+ * before the transaction ends.
+ */
+export async function requireRole(
+  tx: Transaction,
+  accountId: string,
+  personId: string,
+  roles: readonly MemberRole[],
+): Promise<void> {
+  const { role } = await lockRole(tx, accountId, personId);
+  if (role === null || !roles.includes(role)) throw new ApiError("forbidden");
+}
+
 /** Reads a role and locks it. The caller must hold a lock of the account. */
 async function roleIn(
   tx: Transaction,

@@ -133,6 +133,8 @@ export type ConnectionRow = {
   registry_answers: boolean;
   /** Names of verifiers outside this service whose challenges the connection's agents may answer. */
   outside_verifiers: string[];
+  /** The member who changed this list last. Null if not known, or if the list is empty. */
+  outside_verifiers_by: string | null;
   callback_url: string | null;
   webhook_secret_sealed: Buffer;
   webhook_next_secret_sealed: Buffer | null;
@@ -155,6 +157,8 @@ export type AcceptedPrincipalRow = {
   granted_scope: string[];
   accepted_until: Date | null;
   created_at: Date;
+  /** The owner who accepted it last. Null if not known, or if the object of the platform declares it. */
+  accepted_by: string | null;
 };
 
 export type ApiKeyRow = {

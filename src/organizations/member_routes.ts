@@ -119,5 +119,5 @@ function leaveRoute(db: Database): Route {
 }
 
 function show({ joined_at, ...member }: Member, setupsOf: SetupsOf): MemberAnswer {
-  return { ...member, joined_at: joined_at.toISOString(), setups: setupsOf(member.account_id) };
+  return { ...member, joined_at: joined_at.toISOString(), setups: setupsOf(member) };
 }

@@ -2,7 +2,7 @@ import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
 import type { MemberRole, SessionCaller } from "../route.ts";
-import { endOwnersSetups, endSetups } from "./setups.ts";
+import { endSetups, lockSetups } from "./setups.ts";
 
 /** Throws `not_available` for a call that is not made for an organization. */
 export function requireOrganization({ organization }: SessionCaller): void {
@@ -57,6 +57,8 @@ export async function changeMember(
 ): Promise<Member> {
   if (!isUuid(accountId)) throw new ApiError("not_found");
   return db.transaction(async (tx) => {
+    const leaver = { accountId: organizationId, personId: accountId, stays: role !== null };
+    if (role !== "owner") await lockSetups(tx, { ...leaver, wasOwner: true });
     await lockMembers(tx, organizationId);
     const members = await listMembers(tx, organizationId);
     const memberOf = (id: string) => members.find(({ account_id }) => account_id === id);
@@ -68,21 +70,12 @@ export async function changeMember(
     const hasOwner = members.some((each) => each !== member && each.role === "owner");
     if (role !== "owner" && !hasOwner) throw new ApiError("last_owner");
     await writeRole(tx, organizationId, accountId, role);
-    if (role !== "owner") await endPowers(tx, organizationId, accountId, role);
+    if (role !== "owner") {
+      await withdrawInvitations(tx, organizationId, accountId);
+      await endSetups(tx, { ...leaver, wasOwner: member.role === "owner" });
+    }
     return { ...member, role: role ?? member.role };
   });
-}
-
-/** Ends what a person set up who is no longer an owner, or no longer a member if the role is `null`. */
-async function endPowers(
-  tx: Transaction,
-  organizationId: string,
-  accountId: string,
-  role: MemberRole | null,
-): Promise<void> {
-  await withdrawInvitations(tx, organizationId, accountId);
-  const end = role === null ? endSetups : endOwnersSetups;
-  await end(tx, organizationId, accountId);
 }
 
 async function withdrawInvitations(

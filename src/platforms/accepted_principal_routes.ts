@@ -5,7 +5,7 @@ import type { AcceptedPrincipalRow } from "../db/tables.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../input/pagination.ts";
 import { acceptanceBody, acceptedPrincipalList, PRINCIPAL_ID } from "../input/platform_fields.ts";
 import { idText, isoTime } from "../input/schemas.ts";
-import { type Route, route } from "../route.ts";
+import { type Route, route, type SessionCaller } from "../route.ts";
 import {
   type Acceptance,
   acceptPrincipal,
@@ -80,7 +80,7 @@ function replaceRoute(deps: Deps): Route {
     },
     errors: ["not_found", "invalid_scopes", "invalid_principal", "principal_limit"],
     async handle({ caller, params, body }) {
-      const place = { accountId: caller.accountId, platformId: params.platform_id };
+      const place = placeOf(caller, params);
       const acceptances = body.accepted_principals.map(readAcceptance);
       const accepted = await replaceAcceptedPrincipals(deps, place, acceptances);
       return { body: { platform_id: params.platform_id, accepted } };
@@ -101,7 +101,7 @@ function acceptRoute(deps: Deps): Route {
     answer: { status: 200, schema: shown, description: "What is accepted from now on" },
     errors: ["not_found", "invalid_scopes", "invalid_expiry", "invalid_principal", "principal_limit"],
     async handle({ caller, params, body }) {
-      const place = { accountId: caller.accountId, platformId: params.platform_id };
+      const place = placeOf(caller, params);
       const acceptance = readAcceptance({ ...body, human_id: params.human_id });
       return { body: show(await acceptPrincipal(deps, place, acceptance)) };
     },
@@ -130,6 +130,10 @@ function endRoute(deps: Deps): Route {
       return { body: { human_id: params.human_id, accepted: false as const } };
     },
   });
+}
+
+function placeOf({ accountId, person }: SessionCaller, params: { platform_id: string }) {
+  return { accountId, platformId: params.platform_id, by: person.accountId };
 }
 
 /** Converts an acceptance from its form in the API to the internal form. */

@@ -1,3 +1,4 @@
+import { requireRole } from "../accounts/member_role.ts";
 import type { Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import type { AcceptedPrincipalRow } from "../db/tables.ts";
@@ -7,6 +8,9 @@ import { MAX_ACCEPTED_PRINCIPALS } from "../input/platform_fields.ts";
 import { expandScopes, isCustomWildcard } from "../protocol/documents/scopes.ts";
 import { findPlatform, lockConnection, type PlatformPlace } from "./platform_record.ts";
 
+/** A platform of an account. `by` is the owner who makes the change, and absent if an object declares it. */
+type Place = PlatformPlace & { by?: string };
+
 /** An accepted root identity of another account, with its scopes. `acceptedUntil: null` means no expiry. */
 export type Acceptance = { humanId: string; scopes: readonly string[]; acceptedUntil: Date | null };
 
@@ -15,11 +19,11 @@ type Deps = { db: Database; clock: Clock };
 /**
  * Accepts a principal at a platform, or changes the scopes and expiry of an existing acceptance. Throws
  * `not_found` (also for a principal that is not in the registry), `invalid_scopes`, `invalid_expiry`,
- * `invalid_principal` and `principal_limit`.
+ * `invalid_principal`, `principal_limit`, and `forbidden` if `by` is no longer an owner.
  */
 export async function acceptPrincipal(
   deps: Deps,
-  place: PlatformPlace,
+  place: Place & { by: string },
   acceptance: Acceptance,
 ): Promise<AcceptedPrincipalRow> {
   return change(deps, place, async (tx, connectionId, now) => {
@@ -33,7 +37,7 @@ export async function acceptPrincipal(
     await tx("accepted_principals")
       .insert(row as AcceptedPrincipalRow)
       .onConflict(["connection_id", "human_id"])
-      .merge(["scopes", "granted_scope", "accepted_until"]);
+      .merge(CHANGED);
     const [counted] = await tx("accepted_principals").where({ connection_id: connectionId }).count();
     if (Number(counted?.count) > MAX_ACCEPTED_PRINCIPALS) throw new ApiError("principal_limit");
     const kept = await tx("accepted_principals")
@@ -46,11 +50,11 @@ export async function acceptPrincipal(
 /**
  * Replaces all accepted principals of a platform, or none of them. The call may be repeated at any time.
  * Returns the number of principals that are accepted now: expired acceptances do not count. Throws
- * `not_found` and what {@link checkAcceptances} throws.
+ * `not_found`, what {@link checkAcceptances} throws, and `forbidden` if `by` is no longer an owner.
  */
 export async function replaceAcceptedPrincipals(
   deps: Deps,
-  place: PlatformPlace,
+  place: Place,
   acceptances: readonly Acceptance[],
 ): Promise<number> {
   return change(deps, place, async (tx, connectionId, now) => {
@@ -71,16 +75,20 @@ export async function replaceAcceptedPrincipals(
       await tx("accepted_principals")
         .insert(changed)
         .onConflict(["connection_id", "human_id"])
-        .merge(["scopes", "granted_scope", "accepted_until"]);
+        .merge(CHANGED);
     }
     return acceptances.filter(({ acceptedUntil }) => acceptedUntil === null || acceptedUntil > now).length;
   });
 }
 
+/** Columns that a repeated acceptance replaces. The last owner who accepted a principal answers for it. */
+const CHANGED: (keyof AcceptedPrincipalRow)[] = ["scopes", "granted_scope", "accepted_until", "accepted_by"];
+
 function isSame(row: AcceptedPrincipalRow, known: AcceptedPrincipalRow | undefined): boolean {
   return (
     JSON.stringify(row.scopes) === JSON.stringify(known?.scopes) &&
-    row.accepted_until?.getTime() === known?.accepted_until?.getTime()
+    row.accepted_until?.getTime() === known?.accepted_until?.getTime() &&
+    row.accepted_by === known?.accepted_by
   );
 }
 
@@ -114,7 +122,7 @@ export async function endAcceptance(deps: Deps, place: PlatformPlace, humanId: s
 
 async function change<T>(
   { db, clock }: Deps,
-  { accountId, platformId, check }: PlatformPlace,
+  { accountId, platformId, check, by }: Place,
   work: (tx: Transaction, connectionId: string, now: Date) => Promise<T>,
 ): Promise<T> {
   const { connection_id } = await findPlatform(db, accountId, platformId);
@@ -122,12 +130,13 @@ async function change<T>(
     await lockConnection(tx, connection_id);
     await findPlatform(tx, accountId, platformId);
     await check?.(tx);
+    if (by !== undefined) await requireRole(tx, accountId, by, ["owner"]);
     return work(tx, connection_id, clock.now());
   });
 }
 
 function rowsOf(
-  { accountId, connectionId, now }: { accountId: string; connectionId: string; now: Date },
+  { accountId, connectionId, now, by }: Place & { connectionId: string; now: Date },
   acceptances: readonly Acceptance[],
 ): AcceptedPrincipalRow[] {
   return acceptances.map(({ humanId, scopes, acceptedUntil }) => {
@@ -140,6 +149,7 @@ function rowsOf(
       granted_scope: expandScopes(checked),
       accepted_until: acceptedUntil,
       created_at: now,
+      accepted_by: by ?? null,
     };
   });
 }

@@ -5,7 +5,7 @@ import { type Migration, migrations } from "../../src/db/migrate.ts";
 import { outcomes } from "../../src/db/migrations/from_0005.ts";
 import { credits, grantAmounts, keptSecrets, verifierNames } from "../../src/db/migrations/from_0012.ts";
 import { organizations } from "../../src/db/migrations/from_0026.ts";
-import { setups } from "../../src/db/migrations/from_0033.ts";
+import { acceptedBy, setups } from "../../src/db/migrations/from_0033.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 
 /** The tests share one database. Each test applies the migrations up to the one that it checks. */
@@ -258,5 +258,100 @@ test("the migration of setups finds who set up links, bindings and confirmations
   expect(await found("select adopted_id, confirmed_by from adoptions order by adopted_id")).toEqual([
     ["p1", "owner"],
     ["p2", "other"],
+  ]);
+});
+
+test("the migration of makers finds who accepted principals and listed verifiers, and forgets former members", async () => {
+  await before(acceptedBy);
+  const [opener, owner, former, person] = [
+    await insertAccount(),
+    await insertAccount(),
+    await insertAccount(),
+    await insertAccount(),
+  ];
+  const names = new Map([
+    [opener, "opener"],
+    [owner, "owner"],
+    [person, "person"],
+  ]);
+  await client.query(
+    "insert into organization_members (organization_id, account_id, role, joined_at) values ($1, $2, 'owner', now())",
+    [opener, owner],
+  );
+  const humans = ["by-nobody", "by-owner", "by-former", "replaced"];
+  for (const human of humans) {
+    await client.query("update accounts set human_id = $1 where account_id = $2", [
+      human,
+      await insertAccount(),
+    ]);
+  }
+  const platformOf = async (account: string, externalId: string | null = null) => {
+    const [platform, connection] = [randomUUID(), randomUUID()];
+    await client.query(
+      `insert into platforms (platform_id, account_id, name, description, surface_type, default_allowed_scopes,
+                              signing_secret_sealed, created_at, expires_at, external_id)
+       values ($1, $2, 'Shop', '', 'agentic_api', '{data:read}', '\\x00', now(), now(), $3)`,
+      [platform, account, externalId],
+    );
+    await client.query(
+      `insert into connections (connection_id, account_id, platform_id, verifier_id, webhook_secret_sealed, created_at, outside_verifiers)
+       values ($1, $2, $3, 'shop', '\\x00', now(), '{bank}')`,
+      [connection, account, platform],
+    );
+    return { platform, connection };
+  };
+  const accepted = (account: string, connection: string, human: string) =>
+    client.query(
+      "insert into accepted_principals values ($1, $2, $3, '{data:read}', '{data:read}', null, now())",
+      [account, connection, human],
+    );
+  const act = (who: string, operation: string, minute: number, target: object, status = "done") =>
+    client.query(
+      `insert into organization_activity (organization_id, activity_id, occurred_at, actor_account_id, actor_email,
+                                          actor_role, operation, target, status)
+       values ($1, gen_random_uuid(), $2, $3, 'e', 'owner', $4, $5, $6)`,
+      [opener, `2026-05-01T10:0${minute}:00Z`, who, operation, target, status],
+    );
+  const found = async (sql: string, id: string) =>
+    (await client.query(sql, [id])).rows.map((row) =>
+      Object.values(row).map((value) => names.get(String(value)) ?? value),
+    );
+  const shop = await platformOf(opener);
+  const declared = await platformOf(opener, "c1.object");
+  const personal = await platformOf(person);
+  for (const human of humans) await accepted(opener, shop.connection, human);
+  await accepted(opener, declared.connection, "by-nobody");
+  await accepted(person, personal.connection, "by-nobody");
+  const accept = { platform_id: shop.platform, human_id: "replaced" };
+  await act(owner, "accept_principal", 1, { ...accept, human_id: "by-owner" });
+  await act(former, "accept_principal", 2, { ...accept, human_id: "by-owner" }, "refused");
+  await act(former, "accept_principal", 1, { ...accept, human_id: "by-former" });
+  await act(former, "accept_principal", 1, accept);
+  await act(owner, "change_connection", 1, { connection_id: shop.connection });
+  await act(owner, "change_connection", 1, { connection_id: declared.connection });
+  await act(opener, "change_connection", 2, { connection_id: declared.connection });
+  const bind = "insert into namespace_bindings values ($1, 'c2', $2, null, false, now(), now(), $3)";
+  await client.query(bind, [opener, "of-former", former]);
+  await client.query(bind, [opener, "of-owner", owner]);
+  await apply();
+  const MAKERS =
+    "select human_id, accepted_by from accepted_principals where connection_id = $1 order by human_id";
+  expect(await found(MAKERS, shop.connection)).toEqual([
+    ["by-former", null],
+    ["by-nobody", "opener"],
+    ["by-owner", "owner"],
+    ["replaced", null],
+  ]);
+  expect(await found(MAKERS, declared.connection)).toEqual([["by-nobody", null]]);
+  expect(await found(MAKERS, personal.connection)).toEqual([["by-nobody", "person"]]);
+  const LISTER = "select outside_verifiers_by from connections where connection_id = $1";
+  expect(await found(LISTER, shop.connection)).toEqual([["owner"]]);
+  expect(await found(LISTER, declared.connection), "two members changed it").toEqual([[null]]);
+  expect(await found(LISTER, personal.connection)).toEqual([["person"]]);
+  const BOUND =
+    "select namespace, accepted_by from namespace_bindings where cluster_id = 'c2' and account_id = $1 order by 1";
+  expect(await found(BOUND, opener)).toEqual([
+    ["of-former", null],
+    ["of-owner", "owner"],
   ]);
 });

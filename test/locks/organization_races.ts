@@ -83,6 +83,48 @@ export const organizationRaces: Record<string, RaceRow[]> = {
         };
       },
     },
+    {
+      title: "while an owner approves a request for a connection with the member's verifiers",
+      gets: ["200"],
+      async prepare(api) {
+        const owner = await api.person({ organization_name: "Engines" });
+        const member = await addMember(api, owner.accountId, "owner");
+        const { connectionId } = await registerPlatform(owner, {}, "/v1/service/platforms");
+        const path = `/v1/service/connections/${connectionId}`;
+        const body = { outside_verifiers: ["https://bank.example"] };
+        expect((await actingFor(member, owner.accountId).patch(path, body)).status).toBe(200);
+        return {
+          holds: ["select from connections where connection_id = $1 for no key update", connectionId],
+          // As an approval does while it holds the connection. It must not wait for the removal.
+          meanwhile: lockAccount(owner.accountId),
+          call: () => owner.client.call("DELETE", memberPath({ owner, member })),
+          async check() {
+            expect(await api.db("connections").where({ connection_id: connectionId })).toMatchObject([
+              { outside_verifiers: [], outside_verifiers_by: null },
+            ]);
+          },
+        };
+      },
+    },
+    {
+      title: "while a decision relies on a principal that the member accepted",
+      gets: ["200"],
+      async prepare(api) {
+        const owner = await api.person({ organization_name: "Engines" });
+        const member = await addMember(api, owner.accountId, "owner");
+        const { platformId, connectionId } = await registerPlatform(owner, {}, "/v1/service/platforms");
+        const path = `/v1/service/platforms/${platformId}/accepted-principals/${member.humanId}`;
+        const accepted = await actingFor(member, owner.accountId).put(path, { scopes: ["data:read"] });
+        expect(accepted.status).toBe(200);
+        return {
+          holds: ["select from accepted_principals where connection_id = $1 for share", connectionId],
+          call: () => owner.client.call("DELETE", memberPath({ owner, member })),
+          async check() {
+            expect(await api.db("accepted_principals").where({ connection_id: connectionId })).toEqual([]);
+          },
+        };
+      },
+    },
     ofMembers(
       "who is the last owner since another demotion",
       "403 forbidden",

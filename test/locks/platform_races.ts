@@ -1,5 +1,7 @@
 import { expect } from "vitest";
+import type { TestApi } from "../support/api.ts";
 import { insertDelivery } from "../support/deliveries.ts";
+import type { HttpAnswer } from "../support/http.ts";
 import { delegated, registerPlatform } from "../support/platform_world.ts";
 import {
   expectNoEvent,
@@ -36,6 +38,27 @@ const clearUrl = ({ platform }: Owned): Sql => [
   "update connections set callback_url = null where connection_id = $1",
   platform.connectionId,
 ];
+
+/** A call by an owner who loses the role while it waits. */
+const byFormerOwner = (call: (own: Owned, api: TestApi) => Promise<HttpAnswer>): RaceRow => ({
+  title: "by an owner who loses the role",
+  gets: ["403 forbidden"],
+  async prepare(api) {
+    const own = await owned(api);
+    const { accountId } = own.person;
+    return {
+      holds: ["select from accounts where account_id = $1 for no key update", accountId],
+      meanwhile: ["update accounts set own_role = 'auditor' where account_id = $1", accountId],
+      call: () => call(own, api),
+    };
+  },
+});
+
+const accept = async (own: Owned, api: TestApi) =>
+  aboutPlatform("PUT", `/accepted-principals/${(await api.person()).humanId}`, { scopes: ["data:read"] })(
+    own,
+  );
+const replaceAccepted = aboutPlatform("PUT", "/accepted-principals", { accepted_principals: [] });
 
 /** A call about the callback of a connection that another transaction holds. */
 function callbackRace(
@@ -92,16 +115,13 @@ export const platformRaces: Record<string, RaceRow[]> = {
       },
     },
   ],
-  accept_principal: ofConnection(async (own, api) =>
-    aboutPlatform("PUT", `/accepted-principals/${(await api.person()).humanId}`, { scopes: ["data:read"] })(
-      own,
-    ),
-  ),
-  replace_accepted_principals: ofConnection(
-    aboutPlatform("PUT", "/accepted-principals", { accepted_principals: [] }),
-  ),
+  accept_principal: [...ofConnection(accept), byFormerOwner(accept)],
+  replace_accepted_principals: [...ofConnection(replaceAccepted), byFormerOwner(replaceAccepted)],
   end_accepted_principal: ofConnection(aboutPlatform("DELETE", "/accepted-principals/0123456789abcdef")),
-  change_connection: ofConnection(byOwner("PATCH", "", { registry_answers: true })),
+  change_connection: [
+    ...ofConnection(byOwner("PATCH", "", { registry_answers: true })),
+    byFormerOwner(byOwner("PATCH", "", { outside_verifiers: ["https://bank.example"] })),
+  ],
   set_callback: [
     ...ofConnection(byOwner("PUT", "/callback", { callback_url: null })),
     {

@@ -13,11 +13,13 @@ let opener: Person;
 let id: string;
 let owner: Person;
 let approver: Person;
+let outsider: Person;
 beforeEach(async () => {
   opener = await api.person({ organization_name: "Analytical Engines" });
   id = opener.accountId;
   owner = await addMember(api, id, "owner");
   approver = await addMember(api, id, "approver");
+  outsider = await api.person();
 });
 
 const must = async (call: Promise<{ status: number; text: string; body: Record<string, unknown> }>) => {
@@ -29,11 +31,15 @@ const user = (name: string) => ({ cluster: "c1", username: `${name}@example.test
 
 /** Sets up one of everything as a person. Returns the items and the platform. */
 async function setUp(by: Person) {
-  const { put, post } = actingFor(by, id);
+  const { put, post, patch } = actingFor(by, id);
   await must(post(APPROVERS, user("own")));
   await must(post(APPROVERS, { ...user("others"), member_account_id: approver.accountId }));
   await must(put(`${BINDINGS}/c1/team`, { ceiling: ["data:read"] }));
-  const { platformId } = await registerPlatform(opener, {}, "/v1/service/platforms");
+  const { platformId, connectionId } = await registerPlatform(opener, {}, "/v1/service/platforms");
+  const acceptance = `/v1/service/platforms/${platformId}/accepted-principals/${outsider.humanId}`;
+  await must(put(acceptance, { scopes: ["data:read"] }));
+  const connection = `/v1/service/connections/${connectionId}`;
+  await must(patch(connection, { outside_verifiers: ["https://bank.example"] }));
   const adoption = `/v1/service/platforms/${platformId}/adoption`;
   await must(put(adoption, { cluster: "c1", namespace: "team", name: "shop" }));
   await api.db("declared_ceilings").insert({
@@ -45,10 +51,14 @@ async function setUp(by: Person) {
   });
   return {
     adoption,
+    acceptance,
+    connection,
     items: [
+      `accepted_principals/${platformId}`,
       "cluster_approver/c1/others@example.test",
       "cluster_approver/c1/own@example.test",
       "namespace_binding/c1/team",
+      `outside_verifiers/${connectionId}`,
       `platform_adoption/${platformId}`,
     ],
   };
@@ -60,16 +70,19 @@ async function itemsOf({ accountId }: Person, by = opener): Promise<string[] | u
     ?.setups;
 }
 
-/** Returns what is in force: the links, the namespace `team`, its ceilings, and the confirmation. */
-async function inForce(adoption: string) {
-  const { get } = actingFor(opener, id);
+/** Returns what is in force: links, the namespace `team`, its ceilings, and what one platform accepts. */
+async function inForce(adoption: string, by = opener) {
+  const { get } = actingFor(by, id);
   const links = (await get(APPROVERS)).body.cluster_approvers as Record<string, unknown>[];
   const bindings = (await get(BINDINGS)).body.namespace_bindings as Record<string, unknown>[];
-  const ceilings = await api.db("declared_ceilings").where({ account_id: id });
+  const own = { account_id: id };
+  const ceilings = await api.db("declared_ceilings").where(own);
   return {
+    principals: await api.db("accepted_principals").where(own).pluck("human_id"),
+    verifiers: (await api.db("connections").where(own).pluck("outside_verifiers")).flat(),
     links: links.map(({ username, member, linked_by }) => [
       username,
-      (member as { email: string }).email,
+      (member as { email: string } | null)?.email,
       linked_by,
     ]),
     accepted: bindings.filter(({ namespace }) => namespace === "team").map(({ accepted_by }) => accepted_by),
@@ -77,13 +90,13 @@ async function inForce(adoption: string) {
     confirmed: ((await get(adoption)).body.adoption as { confirmed_by: string } | null)?.confirmed_by,
   };
 }
-const NOTHING = { links: [], accepted: [], ceilings: 0, confirmed: undefined };
+const NOTHING = { principals: [], verifiers: [], links: [], accepted: [], ceilings: 0, confirmed: undefined };
 
 test("members see what each member set up, and nobody else does", async () => {
   const { items } = await setUp(owner);
   expect(await itemsOf(owner)).toEqual(items);
   expect(await itemsOf(owner, approver)).toEqual(items);
-  expect(await itemsOf(approver)).toEqual(items.slice(0, 1));
+  expect(await itemsOf(approver)).toEqual(items.slice(1, 2));
   expect(await itemsOf(opener)).toEqual(["namespace_binding/c1/default"]);
   const stranger = await api.person({ organization_name: "Others" });
   const { body } = await stranger.client.get(MEMBERS);
@@ -95,16 +108,7 @@ describe("everything that a person set up ends", () => {
     const [gone, other] = who === "owner" ? [owner, opener] : [opener, owner];
     const { adoption } = await setUp(gone);
     await must(actingFor(other, id).delete(`${MEMBERS}/${gone.accountId}`));
-    const left = await api.db("cluster_approvers").where({ account_id: id });
-    const bound = await api.db("namespace_bindings").where({ account_id: id, namespace: "team" });
-    const ceilings = await api.db("declared_ceilings").where({ account_id: id });
-    const confirmed = (await actingFor(other, id).get(adoption)).body.adoption;
-    expect({ left, bound, ceilings, confirmed }).toEqual({
-      left: [],
-      bound: [],
-      ceilings: [],
-      confirmed: null,
-    });
+    expect(await inForce(adoption, other)).toEqual(NOTHING);
   });
 
   test("when the person leaves", async () => {
@@ -113,19 +117,59 @@ describe("everything that a person set up ends", () => {
     expect(await inForce(adoption)).toEqual(NOTHING);
   });
 
-  test("also if nobody knows who set it up, but requests of namespaces stay", async () => {
-    const { adoption } = await setUp(owner);
-    const own = { account_id: id };
-    await api.db("cluster_approvers").where(own).update({ linked_by: null, member_id: null });
-    await api.db("namespace_bindings").where(own).update({ accepted_by: null });
-    await api.db("adoptions").where(own).update({ confirmed_by: null });
-    await api.db("namespace_bindings").insert({
-      ...{ account_id: id, cluster_id: "c1", namespace: "asking", ceiling: null, four_eyes: false },
-      ...{ asked_at: api.clock.now(), accepted_at: null, accepted_by: null },
+  describe("also if nobody knows who set it up", () => {
+    let adoption: string;
+    let items: string[];
+    beforeEach(async () => {
+      ({ adoption, items } = await setUp(owner));
+      const own = { account_id: id };
+      await api.db("cluster_approvers").where(own).update({ linked_by: null, member_id: null });
+      await api.db("namespace_bindings").where(own).update({ accepted_by: null });
+      await api.db("adoptions").where(own).update({ confirmed_by: null });
+      await api.db("accepted_principals").where(own).update({ accepted_by: null });
+      await api.db("connections").where(own).update({ outside_verifiers_by: null });
+      await api.db("namespace_bindings").insert({
+        ...{ account_id: id, cluster_id: "c1", namespace: "asking", ceiling: null, four_eyes: false },
+        ...{ asked_at: api.clock.now(), accepted_at: null, accepted_by: null },
+      });
     });
-    await must(actingFor(approver, id).post(LEAVE));
-    expect(await inForce(adoption)).toEqual(NOTHING);
-    expect(await api.db("namespace_bindings").where(own)).toMatchObject([{ namespace: "asking" }]);
+
+    test.each([
+      ["leaves", () => actingFor(owner, id).post(LEAVE)],
+      ["is removed", () => actingFor(opener, id).delete(`${MEMBERS}/${owner.accountId}`)],
+      [
+        "gets another role",
+        () => actingFor(opener, id).patch(`${MEMBERS}/${owner.accountId}`, { role: "developer" }),
+      ],
+    ])("when an owner %s, but requests of namespaces stay", async (_, call) => {
+      expect(await itemsOf(owner)).toEqual(expect.arrayContaining(items));
+      await must(call());
+      expect(await inForce(adoption)).toEqual(NOTHING);
+      expect(await api.db("namespace_bindings").where({ account_id: id })).toMatchObject([
+        { namespace: "asking" },
+      ]);
+    });
+
+    test.each(["approver", "developer", "auditor"] as const)(
+      "but not when a member with the role %s leaves",
+      async (role) => {
+        const other = await addMember(api, id, role);
+        const before = await inForce(adoption);
+        expect(await itemsOf(other)).toEqual([]);
+        await must(actingFor(other, id).post(LEAVE));
+        expect(await inForce(adoption)).toEqual(before);
+      },
+    );
+
+    test("but not what the object of a platform declares", async () => {
+      await api
+        .db("platforms")
+        .where({ account_id: id })
+        .update({ external_id: `c1.${crypto.randomUUID()}` });
+      expect(await itemsOf(owner)).not.toContain(items[0]);
+      await must(actingFor(owner, id).post(LEAVE));
+      expect(await inForce(adoption)).toEqual({ ...NOTHING, principals: [outsider.humanId] });
+    });
   });
 
   test("but nothing that others set up", async () => {
@@ -144,22 +188,26 @@ test("an owner who loses the role keeps only their own link and the namespaces",
     accepted: [owner.email],
     ceilings: 1,
     confirmed: undefined,
+    principals: [outsider.humanId],
+    verifiers: ["https://bank.example"],
   });
 });
 
 describe("an owner takes over what a person set up", () => {
   async function takenOver(): Promise<string> {
-    const { adoption, items } = await setUp(owner);
-    const { put, post } = actingFor(opener, id);
+    const { adoption, acceptance, connection, items } = await setUp(owner);
+    const { put, post, patch } = actingFor(opener, id);
+    await must(put(acceptance, { scopes: ["data:read"] }));
+    await must(patch(connection, { outside_verifiers: ["https://bank.example"] }));
     await must(post(APPROVERS, user("own")));
     await must(post(APPROVERS, { ...user("others"), member_account_id: approver.accountId }));
     await must(put(`${BINDINGS}/c1/team`, { ceiling: ["data:read"] }));
     await must(put(adoption, { cluster: "c1", namespace: "team", name: "shop" }));
     expect(await itemsOf(owner)).toEqual([]);
     expect(await itemsOf(opener)).toEqual([
-      ...items.slice(0, 2),
+      ...items.slice(0, 3),
       "namespace_binding/c1/default",
-      ...items.slice(2),
+      ...items.slice(3),
     ]);
     return adoption;
   }
@@ -175,7 +223,18 @@ describe("an owner takes over what a person set up", () => {
       accepted: [opener.email],
       ceilings: 1,
       confirmed: opener.email,
+      principals: [outsider.humanId],
+      verifiers: ["https://bank.example"],
     });
+  });
+
+  test("by replacing the accepted principals with the same list", async () => {
+    const { acceptance, items } = await setUp(owner);
+    const accepted_principals = [{ human_id: outsider.humanId, scopes: ["data:read"] }];
+    const path = acceptance.slice(0, acceptance.lastIndexOf("/"));
+    await must(actingFor(opener, id).put(path, { accepted_principals }));
+    expect(await itemsOf(owner)).toEqual(items.slice(1));
+    expect(await itemsOf(opener)).toContain(items[0]);
   });
 
   test("and the rest ends", async () => {

@@ -123,10 +123,12 @@ export const ORGANIZATION = {
     "They may do nothing for the organization from their next click on. What they did stays. API keys and secrets that they saw stay good: replace those.",
   setupsTitle: "What this person set up",
   setupsLead:
-    "All of it ends when the person leaves or is removed. With another role than owner, links to other members and confirmations end. An owner takes over what should go on: link the user again, save the namespace again, or confirm again.",
+    "All of it ends when the person leaves or is removed. With another role than owner, links to other members and confirmations end. An owner takes over what should go on: link the user again, save the namespace or the connection again, accept again, or confirm again.",
   setupKinds: {
+    accepted_principals: "Authority of others that a platform accepts",
     cluster_approver: "User of a cluster who decides",
     namespace_binding: "Namespace that acts for the organization",
+    outside_verifiers: "Verifiers elsewhere whose challenges agents answer",
     platform_adoption: "Confirmation that an object may take over a platform",
     agent_adoption: "Confirmation that an object may take over an agent",
   },

@@ -1,3 +1,4 @@
+import { requireRole } from "../../accounts/member_role.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import type { ConnectionRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
@@ -31,12 +32,12 @@ type ConnectionSettings = Pick<
  * Changes the verifier name that operations are bound to, whether AuthZEN requests without a proof are
  * answered, or whose challenges from outside the connection's agents answer. From the answer on, this process
  * refuses proofs that are bound to the former name. Every other process does so when it is notified of the
- * commit. Throws `not_found`.
+ * commit. `by` is the member who makes the change. Throws `not_found`, and `forbidden` if this member may no
+ * longer list outside verifiers.
  */
 export async function changeConnection(
   { db, apiKeys }: { db: Database; apiKeys: Pick<ApiKeyFinder, "forget"> },
-  accountId: string,
-  connectionId: string,
+  { accountId, connectionId, by }: ConnectionPlace & { by: string },
   change: ConnectionChange,
 ): Promise<ConnectionSettings> {
   const { connection_id } = await findConnection(db, accountId, connectionId);
@@ -48,7 +49,13 @@ export async function changeConnection(
       registry_answers: change.registry_answers ?? record.registry_answers,
       outside_verifiers: change.outside_verifiers ?? record.outside_verifiers,
     };
-    await tx("connections").where({ connection_id }).update(next);
+    const maker = change.outside_verifiers && {
+      outside_verifiers_by: next.outside_verifiers.length > 0 ? by : null,
+    };
+    if (maker) await requireRole(tx, accountId, by, ["owner", "developer"]);
+    await tx("connections")
+      .where({ connection_id })
+      .update({ ...next, ...maker });
     const keys = await tx("api_keys").where({ connection_id }).select("key_prefix");
     return { settings: { connection_id, ...next }, keys };
   });

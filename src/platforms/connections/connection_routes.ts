@@ -46,7 +46,8 @@ export function changeConnectionRoute(deps: Deps): Route {
     },
     errors: ["not_found"],
     async handle({ caller, params, body }) {
-      return { body: await changeConnection(deps, caller.accountId, params.connection_id, body) };
+      const place = { ...placeOf(caller, params.connection_id), by: caller.person.accountId };
+      return { body: await changeConnection(deps, place, body) };
     },
   });
 }

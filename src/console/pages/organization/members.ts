@@ -91,6 +91,10 @@ function pathOf(kind: string, what: string): string {
   switch (kind) {
     case "namespace_binding":
       return `/clusters/${what.split("/").map(encodeURIComponent).join("/")}`;
+    case "accepted_principals":
+      return `/platforms/${encodeURIComponent(what)}/accepted`;
+    case "outside_verifiers":
+      return `/connections/${encodeURIComponent(what)}/change`;
     case "platform_adoption":
       return `/platforms/${encodeURIComponent(what)}/adoption`;
     case "agent_adoption":
