@@ -1,7 +1,7 @@
 import { type ZodType, z } from "zod";
 import { namespaceUid, objectPlace } from "./input/cluster_fields.ts";
 import { declaredInput } from "./input/declared_fields.ts";
-import { constraintList, expiryFields, purposeText, reasonBody } from "./input/delegation_fields.ts";
+import { boundedConstraints, expiryFields, purposeText, reasonFields } from "./input/delegation_fields.ts";
 import {
   acceptedPrincipalList,
   agentId,
@@ -217,7 +217,7 @@ export const operatorCalls = {
       agent_external_id: externalId,
       ...declaredInput,
       requested_scope: scopeList,
-      constraints: constraintList.optional(),
+      constraints: boundedConstraints.optional(),
       purpose: purposeText.optional(),
       ...expiryFields,
     }),
@@ -227,7 +227,12 @@ export const operatorCalls = {
     method: "POST",
     path: `${delegationPath}/revoke`,
     params,
-    body: reasonBody,
+    body: z
+      .object({
+        ...reasonFields,
+        object_gone: z.boolean().optional().describe("Whether the object is being deleted or is gone"),
+      })
+      .optional(),
     answer: answerOf(delegationState, "The delegation"),
   },
   listDelegations: {

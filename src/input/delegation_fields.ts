@@ -13,7 +13,7 @@ export const constraintList = z.array(constraint).max(32);
 
 const MAX_CONSTRAINTS_BYTES = 16_384;
 
-/** Constraints in a call by a person. The list is stored, so its size is limited. */
+/** Constraints of a new request or of an approval. The list is stored, so its size is limited. */
 export const boundedConstraints = constraintList
   .refine(
     (list) => fitsBytes(jsonText(list), MAX_CONSTRAINTS_BYTES),
@@ -24,8 +24,11 @@ export const boundedConstraints = constraintList
 /** The purpose of a request, as one line of plain text. Pages and mails quote it, and never link it. */
 export const purposeText = oneLine(300);
 
+/** The reason for a denial or revocation. */
+export const reasonFields = { reason: freeText(500).nullish() };
+
 /** Body with the reason for a denial or revocation. The body may be absent. */
-export const reasonBody = z.object({ reason: freeText(500).nullish() }).optional();
+export const reasonBody = z.object(reasonFields).optional();
 
 /** Seconds from the approval until a certificate expires. */
 export const expirySeconds = z.number().int().min(1).max(LONGEST_SECONDS);

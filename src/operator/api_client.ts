@@ -42,7 +42,11 @@ export type ApiClient = {
   putDelegation(externalId: string, desired: DesiredDelegation): Promise<ApiResult<DelegationState>>;
   /** Asks the API to read a user's decision from the Delegation in the cluster. */
   decideDelegation(externalId: string, object: ObjectPlace): Promise<ApiResult<DelegationState>>;
-  revokeDelegation(externalId: string, reason: string | undefined): Promise<ApiResult<DelegationState>>;
+  /** With `isGone`, the object of the delegation is being deleted or is gone. */
+  revokeDelegation(
+    externalId: string,
+    options: { reason: string | undefined; isGone: boolean },
+  ): Promise<ApiResult<DelegationState>>;
   /** Returns this leader's epoch and the former leader's. The client's first call claims an epoch. */
   leadership(): Promise<ApiResult<Leadership>>;
   /** Returns a page of delegations in force or awaiting approval. `after` is the previous page's `next`. */
@@ -150,8 +154,11 @@ export function createApiClient({
     removeAgent: (id) => send(operatorCalls.removeAgent, id),
     putDelegation: (id, desired) => send(operatorCalls.putDelegation, id, desired),
     decideDelegation: (id, object) => send(operatorCalls.decideDelegation, id, { object }),
-    revokeDelegation: (id, reason) =>
-      send(operatorCalls.revokeDelegation, id, reason === undefined ? {} : { reason }),
+    revokeDelegation: (id, { reason, isGone }) =>
+      send(operatorCalls.revokeDelegation, id, {
+        ...(reason !== undefined && { reason }),
+        ...(isGone && { object_gone: true }),
+      }),
     async leadership() {
       leadership ??= claim();
       return leadership;

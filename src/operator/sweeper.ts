@@ -93,7 +93,7 @@ export function startSweeper(
 
   async function end(externalId: string): Promise<void> {
     if (!isHeld() || isStopped) return;
-    const { failure } = await api.revokeDelegation(externalId, REASON);
+    const { failure } = await api.revokeDelegation(externalId, { reason: REASON, isGone: true });
     log.warn({ delegation: externalId, failure }, "a delegation without an object is revoked");
   }
 

@@ -47,6 +47,11 @@ export const actionLimits = {
     what: "A delegation of this name was requested too often. Find out what deletes and creates the object",
     rates: [{ points: 10, seconds: TEN_MINUTES }],
   },
+  /** The operator files a request for an object of any name in a namespace. */
+  request_in_namespace: {
+    what: "Too many delegations were requested in this namespace. Find out what creates the objects",
+    rates: [{ points: 1_000, seconds: DAY }],
+  },
   /** A person registers a platform. A removed platform stays in the database. */
   create_platform: {
     what: "You registered too many platforms",

@@ -82,7 +82,7 @@ describe("the regular tasks of a leader", () => {
       const next = page + 1 < pages.length ? String(page + 1) : null;
       return { value: { delegations: pages[page] ?? [], next } };
     },
-    async revokeDelegation(id: string, reason: string) {
+    async revokeDelegation(id: string, { reason }: { reason: string }) {
       meanwhile(id);
       revoked.push(`${id}: ${reason}`);
       return { value: {} };

@@ -206,6 +206,28 @@ alter table delegation_requests add column lapse_noted_at timestamptz;
   ],
 };
 
+/** Records which Kubernetes objects no longer exist, so that the upkeep can delete their undecided requests. */
+export const goneObjects = {
+  name: "0041_gone_objects",
+  sql: `
+-- Whether the operator has reported that the object is deleted. The operator never asks about the request again.
+alter table delegation_requests add column object_gone boolean not null default false;
+`,
+};
+
+/** Lets the upkeep find those requests without reading all requests. */
+export const goneRequests = {
+  name: "0042_gone_requests",
+  sql: "comment on index delegation_requests_gone is 'Serves the deletion of requests whose object is gone'",
+  indexes: [
+    {
+      name: "delegation_requests_gone",
+      table: "delegation_requests",
+      on: "(expires_at) where status in ('pending', 'expired', 'withdrawn') and object_gone",
+    },
+  ],
+};
+
 /** The migrations of this file, in order. A new one goes to the end. */
 export const latest = [
   mailings,
@@ -215,4 +237,6 @@ export const latest = [
   scopeDescriptions,
   namespaceUids,
   mailingQueues,
+  goneObjects,
+  goneRequests,
 ];

@@ -66,8 +66,11 @@ async function fileRequest(deps: FileDeps, declaration: DelegationDeclaration): 
   const agentId = agent.agent_id;
   const filed = { externalId, objectName: object.name, declared };
   const newRequest = { connectionId, agentId, scope, expiry, constraints, purpose, ...filed, check };
-  await deps.actionLimits.within("request_delegation", [connectionId, object.name], () =>
-    requestDelegation(deps, owner, newRequest),
+  const { within } = deps.actionLimits;
+  await within("request_in_namespace", [owner.accountId, clusterId, object.namespace], () =>
+    within("request_delegation", [connectionId, object.name], () =>
+      requestDelegation(deps, owner, newRequest),
+    ),
   );
 }
 
@@ -88,18 +91,23 @@ async function isSame(
 }
 
 /**
- * Withdraws the pending request that an object declares, or revokes the certificate. A repeated call changes
+ * Withdraws the pending request that an object declares, or revokes the certificate. With `isGone`, notes
+ * that the object is deleted, so that an undecided request is not kept for it. A repeated call changes
  * nothing. Throws `not_found`.
  */
 export async function endDelegation(
   deps: Deps,
   externalId: string,
-  reason: string | null,
+  { reason, isGone }: { reason: string | null; isGone: boolean },
 ): Promise<DeclaredDelegation> {
   const before = await requireDeclaredDelegation(deps.db, externalId);
   if (before.status === "pending") await withdraw(deps, before, reason);
   const { cert_id, account_id } = await requireDeclaredDelegation(deps.db, externalId);
   if (cert_id !== null) await revokeCertificate(deps, account_id, cert_id, { reason, revokedBy: null });
+  if (isGone) {
+    const unmarked = { external_id: externalId, object_gone: false };
+    await deps.db("delegation_requests").where(unmarked).update({ object_gone: true });
+  }
   return requireDeclaredDelegation(deps.db, externalId);
 }
 

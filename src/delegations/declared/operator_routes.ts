@@ -96,7 +96,8 @@ function endDelegationRoute(deps: Deps): Route {
     errors: ["not_found"],
     async handle({ caller, params, body }) {
       requireOwnObject(caller, params.external_id);
-      const ended = await endDelegation(deps, params.external_id, body?.reason ?? null);
+      const { reason = null, object_gone: isGone = false } = body ?? {};
+      const ended = await endDelegation(deps, params.external_id, { reason, isGone });
       return { body: showState(ended, deps.clock.now()) };
     },
   });

@@ -1,7 +1,7 @@
 import type { Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 
-/** The most pending requests of one connection. */
+/** The most pending requests of one connection. One namespace of a cluster can have as many in an account. */
 export const MAX_PENDING = 50;
 
 /** The most pending requests of one account. */
@@ -9,12 +9,6 @@ export const MAX_ACCOUNT_PENDING = 1_000;
 
 /** The part of each limit that one requester can use, if others may file requests too. */
 const REQUESTER_SHARE = 0.8;
-
-/** The part of the clusters' share of an account that one namespace can use. */
-const NAMESPACE_SHARE = 0.8;
-
-/** The most pending requests of one namespace in an account. */
-const MAX_NAMESPACE_PENDING = MAX_ACCOUNT_PENDING * REQUESTER_SHARE * NAMESPACE_SHARE;
 
 /**
  * The requester: a person, or `null` for the objects of all clusters. `clusterId` is the cluster of the
@@ -79,8 +73,8 @@ export async function checkPending(
   if (pending.own_account >= MAX_ACCOUNT_PENDING * share) {
     throw reached(`The account has ${MAX_ACCOUNT_PENDING * share} pending requests of this requester`);
   }
-  if (pending.namespace >= MAX_NAMESPACE_PENDING) {
-    throw reached(`The account has ${MAX_NAMESPACE_PENDING} pending requests of this namespace`);
+  if (pending.namespace >= MAX_PENDING) {
+    throw reached(`The account has ${MAX_PENDING} pending requests of this namespace`);
   }
 }
 

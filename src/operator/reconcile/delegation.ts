@@ -29,7 +29,8 @@ export async function reconcileDelegation(
 ): Promise<Visit> {
   const externalId = context.externalIdOf(object);
   if (object.metadata.deletionTimestamp !== undefined) {
-    const release = () => context.api.revokeDelegation(externalId, object.spec.revokeReason ?? DELETED);
+    const ending = { reason: object.spec.revokeReason ?? DELETED, isGone: true };
+    const release = () => context.api.revokeDelegation(externalId, ending);
     return terminate(context, object, { dependents: [], release, failures });
   }
   const found = await context.states.read(externalId);
@@ -77,7 +78,9 @@ function call(
 ): Promise<ApiResult<DelegationState>> {
   const externalId = externalIdOf(object);
   if (step === "decide") return api.decideDelegation(externalId, placeOf(object));
-  if (step === "revoke") return api.revokeDelegation(externalId, object.spec.revokeReason);
+  if (step === "revoke") {
+    return api.revokeDelegation(externalId, { reason: object.spec.revokeReason, isGone: false });
+  }
   if (platform === undefined || agent === undefined) {
     throw new Error("The request's platform or agent is missing");
   }

@@ -1,5 +1,7 @@
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { addSeconds } from "../../../src/clock.ts";
+import { deleteUndecided } from "../../../src/delegations/requests/delete_undecided.ts";
 import { runningApi } from "../../support/api.ts";
 import { approve, errorCode } from "../../support/platform_world.ts";
 
@@ -46,6 +48,40 @@ async function ready() {
   };
 }
 
+describe("an undecided request of an object", () => {
+  const kept = async (id: string) => {
+    await deleteUndecided({ db: api.db, now: addSeconds(api.clock.now(), 60 * WEEK), keptDays: 30 });
+    return (await api.db("delegation_requests").where({ external_id: id })).length === 1;
+  };
+
+  test("stays while the object exists, also if the object revokes it", async () => {
+    const { declare, end } = await ready();
+    const [pending, revoked] = [newUid(), newUid()];
+    for (const id of [pending, revoked]) await declare({}, id);
+    await end(revoked, { reason: "done" });
+    expect([await kept(pending), await kept(revoked)]).toEqual([true, true]);
+  });
+
+  test("disappears after the retention time if the object is deleted", async () => {
+    const { declare, end } = await ready();
+    const id = newUid();
+    await declare({}, id);
+    expect((await end(id, { reason: "deleted", object_gone: true })).body.status).toBe("withdrawn");
+    await deleteUndecided({ db: api.db, now: api.clock.now(), keptDays: 30 });
+    expect((await end(id, { object_gone: true })).status).toBe(200);
+    expect(await kept(id)).toBe(false);
+  });
+
+  test("stays as an approved request with its certificate if the object is deleted", async () => {
+    const { person, declare, end } = await ready();
+    const id = newUid();
+    const filed = await declare({}, id);
+    await approve(person, String(filed.body.request_id), ["data:read"]);
+    expect((await end(id, { object_gone: true })).body.status).toBe("revoked");
+    expect(await kept(id)).toBe(true);
+  });
+});
+
 describe("declaring a delegation", () => {
   test("files at most ten requests of one name in ten minutes, and never refuses to end one", async () => {
     const { declare, end } = await ready();
@@ -59,6 +95,31 @@ describe("declaring a delegation", () => {
     const other = newUid();
     expect((await declare(object("other"), other)).status).toBe(200);
     expect((await declare(object("other"), other)).status).toBe(200);
+  });
+
+  test("files at most 1,000 requests of one namespace in a day, whatever their names are", async () => {
+    const { person, declare, end } = await ready();
+    const id = newUid();
+    const object = (name: string) => ({ object: { namespace: "default", name } });
+    expect((await declare(object("first"), id)).status).toBe(200);
+    await end(id);
+    const key = createHash("sha256")
+      .update(JSON.stringify([person.accountId, "c1", "default"]))
+      .digest("hex");
+    const counted = api.db("rate_limits").whereLike("key", `request_in_namespace_%:${key}`);
+    expect(await counted.clone().update({ points: 1_000 })).toBe(1);
+    const refused = await declare(object("second"));
+    expect([refused.status, errorCode(refused)]).toEqual([429, "action_limited"]);
+  });
+
+  test("accepts constraints of at most 16,384 bytes", async () => {
+    const { declare } = await ready();
+    const sized = (bytes: number) => {
+      const list = (text: string) => [{ type: "x_note", params: { text } }];
+      return list("x".repeat(bytes - JSON.stringify(list("")).length));
+    };
+    expect(errorCode(await declare({ constraints: sized(16_385) }))).toBe("invalid_request");
+    expect((await declare({ constraints: sized(16_384) })).status).toBe(200);
   });
 
   test("files a request that the owner can see and approve in part", async () => {

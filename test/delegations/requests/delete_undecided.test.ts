@@ -10,21 +10,35 @@ beforeAll(async () => {
 });
 afterAll(() => api.stop());
 
-test("the deletion of undecided requests reads only requests that it can delete", async () => {
-  const { requestId } = await requested(api);
-  await api.db("delegation_requests").where({ request_id: requestId }).update({ status: "denied" });
-  await copyRequest(api.db, requestId, 5_000);
-  await api.db("delegation_requests").where({ request_id: requestId }).update({ status: "expired" });
-  await api.db.raw("analyze delegation_requests");
-  const now = addSeconds(api.clock.now(), 400 * 86_400);
-  const sent: { sql: string; bindings: unknown[] }[] = [];
-  const note = (query: { sql: string; bindings: unknown[] }) => void sent.push(query);
-  api.db.on("query", note);
-  expect(await deleteUndecided({ db: api.db, now, keptDays: 30 })).toBe(1);
-  api.db.off("query", note);
-  const { sql = "", bindings } = sent.find((query) => query.sql.startsWith("delete from")) ?? {};
-  const { rows } = await api.pools.decisions.query(`explain ${sql}`, bindings);
-  const plan = rows.map((row) => row["QUERY PLAN"]).join("\n");
-  expect(plan).toMatch(/Index Scan using delegation_requests_undecided/);
-  expect(plan).not.toMatch(/Seq Scan on delegation_requests/);
-});
+test.each([
+  ["people", { external_id: null }, "delegation_requests_undecided"],
+  ["deleted objects", { external_id: "c1.gone", object_gone: true }, "delegation_requests_gone"],
+])(
+  "the deletion of undecided requests of %s reads only requests that it can delete",
+  async (_, by, index) => {
+    await api.db("delegation_requests").delete();
+    const { requestId } = await requested(api);
+    await api.db("delegation_requests").where({ request_id: requestId }).update({ status: "denied" });
+    await copyRequest(api.db, requestId, 5_000);
+    await api
+      .db("delegation_requests")
+      .where({ request_id: requestId })
+      .update({ status: "expired", ...by });
+    await api.db.raw("analyze delegation_requests");
+    const now = addSeconds(api.clock.now(), 400 * 86_400);
+    const sent: { sql: string; bindings: unknown[] }[] = [];
+    const note = (query: { sql: string; bindings: unknown[] }) => void sent.push(query);
+    api.db.on("query", note);
+    expect(await deleteUndecided({ db: api.db, now, keptDays: 30 })).toBe(1);
+    api.db.off("query", note);
+    const deletions = sent.filter((query) => query.sql.startsWith("delete from"));
+    expect(deletions).toHaveLength(2);
+    const explained = deletions.map(async ({ sql, bindings }) => {
+      const { rows } = await api.pools.decisions.query(`explain ${sql}`, bindings);
+      return rows.map((row) => row["QUERY PLAN"]).join("\n");
+    });
+    const plans = await Promise.all(explained);
+    expect(plans.join("\n")).toMatch(new RegExp(`Index Scan using ${index}`));
+    for (const plan of plans) expect(plan).not.toMatch(/Seq Scan on delegation_requests/);
+  },
+);

@@ -112,7 +112,7 @@ describe("one requester", () => {
   });
 });
 
-test("one namespace can have 640 pending requests of an account, so other namespaces can still request", async () => {
+test("one namespace can have 50 pending requests of an account, so other namespaces can still request", async () => {
   const { email, client } = await api.person({ organization_name: "Mills" });
   await client.call("PUT", "/v1/service/namespace-bindings/c1/other", { body: {} });
   const uid = () => `c1.${randomUUID()}`;
@@ -138,10 +138,11 @@ test("one namespace can have 640 pending requests of an account, so other namesp
     await declareIn("default"),
     await declareIn("other"),
   ];
+  for (let count = 0; count < 10; count += 1) expect(codeOf(await inDefault())).toBe("200 pending");
   const id = String((await elsewhere()).body.request_id);
   const requests = () => api.db("delegation_requests").where({ request_id: id }).first();
   expect(await requests()).toBeDefined();
-  await copyRequest(api.db, id, 638);
+  await copyRequest(api.db, id, 38);
   await api
     .db("delegation_requests")
     .where({ connection_id: (await requests())?.connection_id ?? "" })

@@ -20,6 +20,7 @@ const SHOP = [
   { apiGroups: ["deputize.io"], resources: kinds, verbs: [...read, "patch", "delete"] },
   { apiGroups: ["deputize.io"], resources: kinds.map((kind) => `${kind}/status`), verbs: ["patch"] },
   { apiGroups: [""], resources: ["secrets"], verbs: [...read, ...write] },
+  { apiGroups: [""], resources: ["namespaces"], verbs: ["get"] },
   { apiGroups: [""], resources: ["events"], verbs: ["create"] },
 ];
 const SYSTEM = [
