@@ -7,11 +7,14 @@ import { VERIFICATION_PRICE_MICRO_USD as price } from "../../src/accounts/ledger
 import { createMailer } from "../../src/accounts/mail/mail.ts";
 import { MAX_ATTEMPTS, RETRY_DELAYS } from "../../src/accounts/mail/retries.ts";
 import type { Mailer } from "../../src/accounts/mail/smtp.ts";
+import { renderMail } from "../../src/accounts/mailings/render.ts";
 import { createStopTokens } from "../../src/accounts/mailings/stop_links.ts";
 import { claimNotices, createNoticeConsumer } from "../../src/accounts/notices/queue.ts";
 import { createNoticeSender, startNotices } from "../../src/accounts/notices/sender.ts";
-import { noticeText } from "../../src/accounts/notices/texts.ts";
+import { noticeContent } from "../../src/accounts/notices/texts.ts";
 import { addSeconds } from "../../src/clock.ts";
+import { createFindPage, splitAccount } from "../../src/console/core/places.ts";
+import { consolePages } from "../../src/console/pages.ts";
 import { openPool } from "../../src/db/database.ts";
 import type { BusEvent } from "../../src/events/bus.ts";
 import { consume } from "../../src/events/consume.ts";
@@ -111,7 +114,7 @@ describe("a notice", () => {
     const { raw } = smtp.mails[0] ?? { raw: "" };
     expect(raw).toContain(`Message-ID: <${event.eventId}@example.com>`);
     expect(raw).toContain("Subject: Your credit is running low");
-    expect(raw).toContain(accountId);
+    expect(raw.replaceAll("=\r\n", "")).toContain(accountId);
     expect(await stateOf(event)).toMatchObject({ state: "sent", attempts: 1, settled_at: clock.now() });
     expect(lines.join("")).not.toContain(email);
   });
@@ -294,104 +297,125 @@ test("the notice consumer ignores unknown event types, moves invalid payloads to
   expect(aside).toEqual([broken.eventId]);
 });
 
-test("noticeText states what happened, its consequences and what to do, with exact numbers", () => {
+describe("the mail about an account event", () => {
   const accountId = "01980f3e-6b1c-7d52-9a3e-5c1f7e20b846";
-  const low = noticeText(eventOf(accountId, "low"), place);
-  expect(low.text).toContain("at 2026-05-01 10:20 UTC it came to 1.998 USD");
-  expect(low.text).toContain("enough for 999 more.");
-  expect(noticeText(eventOf(accountId, "low"), { ...place, contact: "help@example.test" }).text).toBe(
-    low.text.replace(`${accountId}\n\n`, `${accountId}\n\nThey are at help@example.test\n\n`),
+  const connectionId = "01980f3e-6b1c-7d52-9a3e-5c1f7e20b847";
+  const suspended = (reason: "gone" | "failing"): AccountEvent => ({
+    type: "webhook.suspended",
+    ...{ account_id: accountId, connection_id: connectionId, reason, occurred_at: AT },
+  });
+  const credit = `https://api.example.com/console/for/${accountId}/credit`;
+  const callback = `https://api.example.com/console/for/${accountId}/connections/${connectionId}/callback`;
+  const noCredit = "verification answers 402 credits_exhausted. No decision is made";
+
+  test.each([
+    {
+      name: "low credit",
+      event: eventOf(accountId, "low"),
+      subject: "Your credit is running low",
+      says: ["at 2026-05-01 10:20 UTC it came to 1.998 USD", "enough for 999 more.", noCredit, accountId],
+      button: `Look at your credit: ${credit}`,
+    },
+    {
+      name: "used-up credit",
+      event: eventOf(accountId, "exhausted"),
+      subject: "Your credit is used up",
+      says: ["at 2026-05-01 10:20 UTC it came to 0.001 USD", noCredit, accountId],
+      button: `Look at your credit: ${credit}`,
+    },
+    {
+      name: "a callback that answered 410",
+      event: suspended("gone"),
+      subject: "Webhooks of a connection are suspended",
+      says: ["Since 2026-05-01 10:20 UTC", `${connectionId}, because it answered 410`, "kept for 30 days"],
+      button: `Look at the callback: ${callback}`,
+    },
+    {
+      name: "a callback that failed for days",
+      event: suspended("failing"),
+      subject: "Webhooks of a connection are suspended",
+      says: [`${connectionId}, because it has accepted nothing for 120 hours`, "resume sending there"],
+      button: `Look at the callback: ${callback}`,
+    },
+  ])(
+    "a notice about $name states the cause, the consequences and what to do, and links to the page",
+    (row) => {
+      const content = noticeContent(row.event, { organization_name: null }, place);
+      const { subject, text, html = "", headers } = renderMail(content, place);
+      expect(subject).toBe(row.subject);
+      for (const part of [text, html]) for (const words of row.says) expect(part).toContain(words);
+      expect(text).toContain(`${row.button}\n`);
+      expect(html).toContain(`href="${row.button.replace(/^[^:]*: /, "")}"`);
+      const { path } = splitAccount(content.button.path);
+      expect(createFindPage(consolePages)(path)?.page.id).toMatch(/^(credit|callback)$/);
+      expect(`${text}${html}`).not.toMatch(/\b(GET|POST) |\/v1\//);
+      expect([headers, text.includes("Stop mails")]).toEqual([undefined, false]);
+      expect(text).toContain("You get this mail because it is about your own account.");
+    },
   );
-  const over = noticeText(eventOf(accountId, "exhausted"), place);
-  expect(over.subject).toBe("Your credit is used up");
-  expect(over.text).toContain("it came to 0.001 USD");
-  for (const { text } of [low, over]) {
-    expect(text).toContain(accountId);
-    expect(text).toContain("https://api.example.com/v1/service/credits");
-    for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(110);
-  }
+
+  test("a notice names the contact for more credit, and quotes the organization's name", () => {
+    const owner = { organization_name: "evil.example" };
+    const content = noticeContent(eventOf(accountId, "low"), owner, {
+      ...place,
+      contact: "help@example.test",
+    });
+    const { text } = renderMail(content, place);
+    expect(text).toContain("They are at help@example.test .");
+    expect(text).toContain("an owner of the organization “evil.\u2060example”.");
+  });
 });
 
-test.each([
-  ["gone" as const, "it answered 410"],
-  ["failing" as const, "it has accepted nothing for 120 hours"],
-])(
-  "noticeText for a callback that was suspended as %s states the cause, the consequences and what to do",
-  (reason, why) => {
-    const connectionId = randomUUID();
-    const fields = { account_id: randomUUID(), connection_id: connectionId, reason, occurred_at: AT };
-    const { subject, text } = noticeText({ type: "webhook.suspended", ...fields }, place);
-    expect(subject).toBe("Webhooks of a connection are suspended");
-    expect(text).toContain("Since 2026-05-01 10:20 UTC https://api.example.com sends nothing more");
-    expect(text).toContain(why);
-    const connection = `https://api.example.com/v1/service/connections/${connectionId}`;
-    expect(text).toContain(`POST ${connection}/callback/resume`);
-    for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(150);
-  },
-);
-
-test("a notice about a callback that answered 410 passes from the attempt through outbox and worker to the mail server", async () => {
-  const receiver = await startReceiver();
-  receiver.reply = () => 410;
-  const connection = await makeConnection(home.database, receiver.url);
-  receiver.secret = connection.secret;
+/** Runs a worker and the sender of notices while `cause` causes an event and until one mail arrived. */
+async function mailAfter(cause: () => Promise<unknown>): Promise<string> {
   const worker = startTestWorker(home.urls);
   const { mailer } = createMailer(mailSettings(smtp.url), { log, clock });
   const real = { now: () => new Date() };
-  const notices = startNotices({
-    db: home.database,
-    clock: real,
-    mailer,
-    log,
-    metrics: { registry },
-    place,
-    stopTokens,
-  });
+  const deps = { db: home.database, clock: real, mailer, log, metrics: { registry }, place, stopTokens };
+  const notices = startNotices(deps);
   try {
-    for (const id of ["one", "two", "three"]) await append(home.database, deniedEvent(connection, id));
+    await cause();
     await eventually("the mail", () => smtp.mails.length > 0);
-    const { raw } = smtp.mails[0] ?? { raw: "" };
-    expect(raw).toContain("Subject: Webhooks of a connection are suspended");
-    expect(raw).toContain(connection.connectionId);
     await eventually("the outbox is empty", async () => (await home.database("outbox")).length === 0);
     expect(smtp.mails).toHaveLength(1);
-    expect(smtp.mails[0]?.to).toEqual([`${connection.accountId}@example.test`]);
-    expect(receiver.requests.flatMap(({ faults }) => faults)).toEqual([]);
+    return smtp.mails[0]?.raw ?? "";
   } finally {
     await notices.stop();
     await worker.stop();
-    await receiver.close();
-    await home.database.raw("truncate webhook_endpoints cascade");
   }
-});
+}
 
-test("a notice about low credit passes from the last decision through outbox and worker to the mail server", async () => {
-  const records = await insertRecords(home.database, price);
-  const pool = openPool({ url: home.url, name: "test", onError: () => {} });
-  const worker = startTestWorker(home.urls);
-  const { mailer } = createMailer(mailSettings(smtp.url), { log, clock });
-  const real = { now: () => new Date() };
-  const notices = startNotices({
-    db: home.database,
-    clock: real,
-    mailer,
-    log,
-    metrics: { registry },
-    place,
-    stopTokens,
+describe("a notice passes through outbox and worker to the mail server", () => {
+  test("from an attempt that the callback answered with 410", async () => {
+    const receiver = await startReceiver();
+    receiver.reply = () => 410;
+    const connection = await makeConnection(home.database, receiver.url);
+    receiver.secret = connection.secret;
+    try {
+      const raw = await mailAfter(async () => {
+        for (const id of ["one", "two", "three"]) await append(home.database, deniedEvent(connection, id));
+      });
+      expect(raw).toContain("Subject: Webhooks of a connection are suspended");
+      expect(raw.replaceAll("=\r\n", "")).toContain(connection.connectionId);
+      expect(smtp.mails[0]?.to).toEqual([`${connection.accountId}@example.test`]);
+      expect(receiver.requests.flatMap(({ faults }) => faults)).toEqual([]);
+    } finally {
+      await receiver.close();
+      await home.database.raw("truncate webhook_endpoints cascade");
+    }
   });
-  try {
-    await decideBatch(pool, [itemFor(records, { decidedAt: new Date() })]);
-    await eventually("the mail", () => smtp.mails.length > 0);
-    expect(smtp.mails[0]?.raw).toContain("Subject: Your credit is used up");
-    await eventually("the outbox is empty", async () => {
-      return (await home.database("outbox").where({ aggregateid: records.accountId })).length === 0;
-    });
-    expect(await home.database("dead_letters").whereNot({ consumer: "notices" })).toEqual([]);
-    expect(await home.database("webhook_deliveries")).toEqual([]);
-  } finally {
-    await notices.stop();
-    await worker.stop();
-    await pool.end();
-  }
+
+  test("from the last decision for which there was credit", async () => {
+    const records = await insertRecords(home.database, price);
+    const pool = openPool({ url: home.url, name: "test", onError: () => {} });
+    try {
+      const raw = await mailAfter(() => decideBatch(pool, [itemFor(records, { decidedAt: new Date() })]));
+      expect(raw).toContain("Subject: Your credit is used up");
+      expect(raw).toContain("Content-Type: text/html");
+      expect(await home.database("dead_letters").whereNot({ consumer: "notices" })).toEqual([]);
+      expect(await home.database("webhook_deliveries")).toEqual([]);
+    } finally {
+      await pool.end();
+    }
+  });
 });

@@ -86,8 +86,10 @@ describe("a link of a cluster user", () => {
     await must(actingFor(owner, id).post(PATH, link));
     const { count, all, text } = await linkMails();
     expect([count(opener), count(owner), all]).toEqual([1, 1, 2]);
-    expect(text).toContain(`${owner.email} linked a user of a cluster`);
-    expect(text).toContain(`User:    ${ANN.username}\nCluster: c1\nMember:  ${approver.email}\n`);
+    expect(text?.replaceAll("\u2060", "")).toContain(`“${owner.email}” linked a user of a cluster`);
+    const facts = `- User: “${ANN.username}”\n- Cluster: “c1”\n- Member: “${approver.email}”\n`;
+    expect(text?.replaceAll("\u2060", "")).toContain(facts);
+    expect(text).toContain(`/console/for/${id}/clusters\n`);
     await must(actingFor(opener, id).post(PATH, ANN));
     expect((await linkMails()).all).toBe(4);
   });
@@ -100,6 +102,18 @@ describe("a link of a cluster user", () => {
     await must(actingFor(opener, id).post(PATH, ANN));
     const { count, all } = await linkMails();
     expect([count(opener), count(owner), all]).toEqual([1, 1, 2]);
+  });
+
+  test("causes a mail to an owner who got 20 about another account", async () => {
+    const other = await api.person({ organization_name: "Other" });
+    const owner = await addMember(api, id, "owner");
+    await addMember(api, other.accountId, "owner", owner);
+    for (let n = 0; n < 20; n += 1) {
+      const user = { cluster: "c1", username: `user-${n}` };
+      await must(actingFor(other, other.accountId).post(PATH, user));
+    }
+    await must(actingFor(opener, id).post(PATH, ANN));
+    expect(await api.db("notices").where({ account_id: owner.accountId })).toHaveLength(21);
   });
 
   test("causes at most 20 mails in 24 hours to one owner", async () => {

@@ -16,30 +16,29 @@ footer { margin-top: 20px; padding-top: 12px; border-top: 1px solid #dde2de }
   .quiet { color: #a7b1ab } footer { border-color: #2c342f } a { color: #7fd0ae } a.button { background: #1f7a5a; color: #fff }
 }`;
 
-/** The service's base URL, and the addresses at which one kind of mail can be stopped. */
-type MailPlace = { baseUrl: string; stopPath: string; stopCall: string };
+/** The service's base URL, and the addresses at which a person can stop mails of this kind, if they can. */
+type MailPlace = { baseUrl: string; stop?: { page: string; call: string } };
 
 const WHAT = "Deputize records what people let software do for them, and stops it when they say so.";
 const STOP = "Stop mails of this kind";
 const SETTINGS = "Mail settings";
 
 /**
- * Returns the mail with a text part and an HTML part of the same content. A mail program can stop mails of
- * this kind with one click (RFC 8058).
+ * Returns the mail with a text part and an HTML part of the same content. With `stop`, a mail program can
+ * stop mails of this kind with one click (RFC 8058).
  */
-export function renderMail(
-  content: MailContent,
-  { baseUrl, stopPath, stopCall }: MailPlace,
-): Pick<Mail, "subject" | "text" | "html" | "headers"> {
+export function renderMail(content: MailContent, { baseUrl, stop }: MailPlace): Omit<Mail, "id" | "to"> {
   const root = rootOf(baseUrl);
   const { subject, heading, paragraphs, items, purpose, button, after, reason } = content;
   const settings = `${root}/console/account`;
   return {
     subject,
-    headers: {
-      "List-Unsubscribe": `<${root}${stopCall}>`,
-      "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
-    },
+    ...(stop && {
+      headers: {
+        "List-Unsubscribe": `<${root}${stop.call}>`,
+        "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+      },
+    }),
     text: [
       heading,
       ...paragraphs,
@@ -47,8 +46,8 @@ export function renderMail(
       ...(purpose === undefined ? [] : [purpose]),
       `${button.label}: ${root}${button.path}`,
       ...(after === "" ? [] : [after]),
-      `-- \n${reason}\n${WHAT}`,
-      `${SETTINGS}: ${settings}\n${STOP}: ${root}${stopPath}\n`,
+      `-- \n${reason}\n${WHAT}${stop === undefined ? "\n" : ""}`,
+      ...(stop === undefined ? [] : [`${SETTINGS}: ${settings}\n${STOP}: ${root}${stop.page}\n`]),
     ].join("\n\n"),
     html: renderDocument(html`<html lang="en">
       <head>
@@ -69,7 +68,7 @@ export function renderMail(
           ${after !== "" && html`<p class="quiet">${after}</p>`}
           <footer class="quiet">
             <p>${reason} ${WHAT}</p>
-            <p><a href=${settings}>${SETTINGS}</a>${" · "}<a href=${`${root}${stopPath}`}>${STOP}</a></p>
+            ${stop && html`<p><a href=${settings}>${SETTINGS}</a>${" · "}<a href=${`${root}${stop.page}`}>${STOP}</a></p>`}
           </footer>
         </main>
       </body>

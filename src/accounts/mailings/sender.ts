@@ -77,15 +77,14 @@ async function send(
   const token = tokens.create(person_id, kind);
   const query = new URLSearchParams({ token });
   const { baseUrl, word } = place;
-  const stopPath = `${STOP_PAGE}?${query}`;
-  const stopCall = `/v1/${word}/mails/stop?${query}`;
+  const stop = { page: `${STOP_PAGE}?${query}`, call: `/v1/${word}/mails/stop?${query}` };
   const id = createHash("sha256")
     .update([person_id, account_id, kind, ...request_ids, omitted].join(" "))
     .digest("hex");
   const mail: Mail = {
     id: id.slice(0, 32),
     to: email,
-    ...renderMail(content, { baseUrl, stopPath, stopCall }),
+    ...renderMail(content, { baseUrl, stop }),
   };
   try {
     await inTime(attemptMs, mailer.send(mail), () => new Error("The mail server took too long"));

@@ -4,14 +4,14 @@ import { SCOPE_WORDS } from "../../protocol/documents/scope_words.ts";
 import type { MailKind } from "./kinds.ts";
 import type { Subject } from "./subjects.ts";
 
-/** The content of a mail: a sentence, one button, why the person gets it, and how to stop such mails. */
+/** The content of a mail: a sentence, one button, and why the person gets it. */
 export type MailContent = {
   subject: string;
   heading: string;
   paragraphs: string[];
   /** Why the agent needs it, in the words of whoever asks. */
   purpose?: string;
-  /** The list in the mail: permissions of one request, or several requests. */
+  /** The list in the mail, such as permissions of one request, or several requests. */
   items: string[];
   button: { label: string; path: string };
   after: string;
@@ -259,7 +259,7 @@ function dayOf(time: Date): string {
  * Returns text of strangers in quotation marks. It can neither end the quotation, nor change the direction of
  * the text after it, nor become a link in a mail program, which would turn the name `example.com` into one.
  */
-function quoted(text: string): string {
+export function quoted(text: string): string {
   const plain = unlinked(text.replaceAll(/[\p{Quotation_Mark}″ʺ❝❞]/gu, "'"));
   return RIGHT_TO_LEFT.test(plain) ? `“\u2068${plain}\u2069”` : `“${plain}”`;
 }

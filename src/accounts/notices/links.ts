@@ -1,12 +1,16 @@
 import { z } from "zod";
 import { addSeconds } from "../../clock.ts";
 import type { Transaction } from "../../db/database.ts";
-import type { Mail } from "../mail/smtp.ts";
+import { type MailContent, quoted } from "../mailings/texts.ts";
+import { pageOf } from "./texts.ts";
 
 /** The type of notices about a cluster user whose decisions count from now on. */
 export const LINK_TYPE = "approver.linked";
 
-/** Maximum number of these notices to one owner in 24 hours. Otherwise one owner could send any number. */
+/**
+ * Maximum number of these notices about one account to one owner in 24 hours. Otherwise one owner could send
+ * any number. Notices about other accounts do not count. Otherwise strangers could hide a link from an owner.
+ */
 export const MAX_LINK_NOTICES = 20;
 
 const DAY_SECONDS = 24 * 3600;
@@ -30,11 +34,12 @@ from (
 ) as owner
 where :most > (
   select count(*) from notices n
-  where n.account_id = owner.account_id and n.type = :type and n.created_at > :since)`;
+  where n.account_id = owner.account_id and n.type = :type and n.created_at > :since
+    and n.payload::jsonb ->> 'account_id' = :accountId)`;
 
 /**
  * Stores one notice for each owner of an account about a new link. Stores none for owners who already got the
- * maximum number of such notices in 24 hours.
+ * maximum number of such notices about this account in 24 hours.
  */
 export async function noteLink(tx: Transaction, noted: Link, now: Date): Promise<void> {
   await tx.raw(NOTE, {
@@ -47,25 +52,24 @@ export async function noteLink(tx: Transaction, noted: Link, now: Date): Promise
   });
 }
 
-/** Returns the email about a new link, without the organization's name, which could contain an address. */
-export function linkText(payload: string, baseUrl: string): Pick<Mail, "subject" | "text"> {
-  const { account_id, cluster, username, member, linked_by } = link.parse(JSON.parse(payload));
+/** Returns the mail about a new link, without the organization's name. */
+export function linkContent(payload: string): MailContent {
+  const noted = link.parse(JSON.parse(payload));
+  const title = "A user of a cluster decides for your account";
   return {
-    subject: "A user of a cluster decides for your account",
-    text: [
-      `${linked_by} linked a user of a cluster at ${baseUrl}.`,
-      "",
-      `User:    ${username}`,
-      `Cluster: ${cluster}`,
-      `Member:  ${member}`,
-      `Account: ${account_id}`,
-      "",
-      "From now on the user's approvals and denials in the cluster count as this member's, as long as the",
-      "member may approve. If you do not expect this, sign in and unlink the user at",
-      `${baseUrl}/console/clusters`,
-      "",
-      `You get at most ${MAX_LINK_NOTICES} of these mails in 24 hours. The page lists all users.`,
-      "",
-    ].join("\n"),
+    subject: title,
+    heading: title,
+    paragraphs: [
+      `${quoted(noted.linked_by)} linked a user of a cluster. From now on the user's approvals and denials in the cluster count as this member's, as long as the member may approve.`,
+    ],
+    items: [
+      `User: ${quoted(noted.username)}`,
+      `Cluster: ${quoted(noted.cluster)}`,
+      `Member: ${quoted(noted.member)}`,
+      `Account: ${noted.account_id}`,
+    ],
+    button: { label: "Look at the linked users", path: pageOf(noted, "/clusters") },
+    after: `If you do not expect this, unlink the user on that page. You get at most ${MAX_LINK_NOTICES} of these mails in 24 hours for each account. The page lists all users.`,
+    reason: "You get this mail because you are an owner of the account.",
   };
 }

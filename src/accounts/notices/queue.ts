@@ -13,6 +13,7 @@ export type ClaimedNotice = {
   payload: string;
   attempts: number;
   email: string;
+  organization_name: string | null;
 };
 
 const CLAIM = `
@@ -23,7 +24,7 @@ with due as (
 update notices n set attempts = n.attempts + 1, next_attempt_at = :until
 from due, accounts a
 where n.event_id = due.event_id and a.account_id = n.account_id
-returning n.event_id, n.type, n.payload, n.attempts,
+returning n.event_id, n.type, n.payload, n.attempts, a.organization_name,
   -- If the account that opened an organization is no longer an owner, the oldest owner receives the mail.
   -- A notice about a link names its recipient.
   coalesce(

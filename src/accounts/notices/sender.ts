@@ -2,16 +2,17 @@ import { Counter, Gauge } from "prom-client";
 import { type Clock, inTime } from "../../clock.ts";
 import { startLoop } from "../../concurrency/loop.ts";
 import type { Database } from "../../db/database.ts";
-import { isAccountEventType, readAccountEvent } from "../../events/kinds.ts";
+import { type AccountEvent, isAccountEventType, readAccountEvent } from "../../events/kinds.ts";
 import type { Logger } from "../../log.ts";
 import type { Metrics } from "../../metrics.ts";
 import { MAX_ATTEMPTS } from "../mail/retries.ts";
 import { describeMailError, type Mail, type Mailer } from "../mail/smtp.ts";
+import { renderMail } from "../mailings/render.ts";
 import { sendMailings } from "../mailings/sender.ts";
 import type { StopTokens } from "../mailings/stop_links.ts";
-import { LINK_TYPE, linkText } from "./links.ts";
+import { LINK_TYPE, linkContent } from "./links.ts";
 import { type ClaimedNotice, claimNotices, readWaiting, recordFailure, recordSent } from "./queue.ts";
-import { noticeText, type Place } from "./texts.ts";
+import { noticeContent, type Place } from "./texts.ts";
 
 type NoticeOutcome = "sent" | "retried" | "failed";
 
@@ -136,8 +137,15 @@ export function startNotices(deps: NoticeDeps): { stop(): Promise<void> } {
   });
 }
 
-function mailOf({ event_id, type, payload, email }: ClaimedNotice, place: Place): Mail {
-  if (type === LINK_TYPE) return { id: event_id, to: email, ...linkText(payload, place.baseUrl) };
+function mailOf({ event_id, type, payload, email, organization_name }: ClaimedNotice, place: Place): Mail {
+  const content =
+    type === LINK_TYPE
+      ? linkContent(payload)
+      : noticeContent(eventOf(type, payload), { organization_name }, place);
+  return { id: event_id, to: email, ...renderMail(content, place) };
+}
+
+function eventOf(type: string, payload: string): AccountEvent {
   if (!isAccountEventType(type)) throw new Error(`There is no text for ${type}`);
-  return { id: event_id, to: email, ...noticeText(readAccountEvent(type, payload), place) };
+  return readAccountEvent(type, payload);
 }

@@ -75,7 +75,6 @@ export const REQUEST = {
     withdrawn: (agent: string) => `The request of ${agent} was withdrawn`,
   },
   lead: {
-    pending: "",
     approved: "This is what the certificate says, and what was held back.",
     denied: "The agent got nothing by this request.",
     expired: "A request waits for 7 days. The application can ask again.",

@@ -6,7 +6,7 @@ import { mailContent } from "../../../src/accounts/mailings/texts.ts";
 
 const NOW = new Date("2026-11-28T10:42:07Z");
 const ONE = { now: NOW, total: 1 };
-const PLACE = { baseUrl: "https://deputize.example.com/", stopPath: "/stop", stopCall: "/call" };
+const PLACE = { baseUrl: "https://deputize.example.com/", stop: { page: "/stop", call: "/call" } };
 
 function subject(fields: Partial<Subject> = {}): Subject {
   return {

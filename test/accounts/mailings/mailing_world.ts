@@ -33,7 +33,7 @@ export function mailingApi(options: ApiOptions = {}): MailingApi {
     ...options,
     mailer: (own) => ({
       ...own,
-      send: (mail) => (mail.html === undefined ? own.send(mail) : mailer.send(moved(mail))),
+      send: (mail) => (mail.headers === undefined ? own.send(mail) : mailer.send(moved(mail))),
     }),
   });
 

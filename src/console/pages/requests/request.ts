@@ -27,11 +27,14 @@ export const requestPage = page<Shown>({
   title: ({ texts, acting }, { request }) =>
     texts.request.title[request.status](request.agent.name, acting?.organization_name ?? null),
   back: ({ at, texts }) => ({ to: at("/requests"), text: texts.requests.title }),
-  render: (visit, { request, words, preview, certificate }) =>
-    preview === undefined
-      ? html`<p class="lead">${visit.texts.request.lead[request.status]}</p>
-        ${asker(visit, request)}${outcome(visit, { request, words, certificate })}`
-      : html`${introduction(visit, request)}${decision(visit, { request, words, preview })}`,
+  render(visit, { request, words, preview, certificate }) {
+    if (preview !== undefined) {
+      return html`${introduction(visit, request)}${decision(visit, { request, words, preview })}`;
+    }
+    const lead = request.status !== "pending" && visit.texts.request.lead[request.status];
+    return html`${lead && html`<p class="lead">${lead}</p>`}
+      ${asker(visit, request)}${outcome(visit, { request, words, certificate })}`;
+  },
   forms: {
     approve: {
       errorFields: {
