@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { TestApi } from "../support/api.ts";
-import { npmPackages, openApiPython, ran, type Tool } from "../support/outside_tools.ts";
+import { openApiNode, openApiPython, ran, type Tool } from "../support/outside_tools.ts";
 import { GENERATED_CLIENT_PROGRAM, GENERATED_TYPES_PROGRAM } from "./support/generated_programs.ts";
 import { published } from "./walk/documented.ts";
 import { type Scene, setScene } from "./walk/scene.ts";
@@ -20,12 +20,7 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "deputize-openapi-"));
   document = join(folder, "openapi.json");
   await writeFile(document, JSON.stringify(published));
-  node = await npmPackages("openapi-tools-1", [
-    "@redocly/cli@2.77.0",
-    "openapi-typescript@7.13.0",
-    "@hey-api/openapi-ts@0.99.0",
-    "typescript@5.9.3",
-  ]);
+  node = await openApiNode();
 }, 600_000);
 afterAll(() => rm(folder, { recursive: true, force: true }));
 

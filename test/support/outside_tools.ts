@@ -14,6 +14,16 @@ export type Tool = { folder: string; missing?: never } | { folder?: never; missi
 export const openApiPython = (): Promise<Tool> =>
   pythonPackages("openapi-python-1", ["schemathesis==4.32.5", "openapi-spec-validator==0.9.0"]);
 
+/** Installs the linter for OpenAPI documents, and generators of TypeScript clients with their runtime. */
+export const openApiNode = (): Promise<Tool> =>
+  npmPackages("openapi-tools-2", [
+    "@redocly/cli@2.77.0",
+    "openapi-typescript@7.13.0",
+    "openapi-fetch@0.17.0",
+    "@hey-api/openapi-ts@0.99.0",
+    "typescript@5.9.3",
+  ]);
+
 /**
  * Installs the given versions of Python packages from PyPI on first use. Python finds the packages if
  * `PYTHONPATH` contains the folder.
