@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { createServer } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { Registry } from "prom-client";
@@ -161,8 +162,11 @@ describe("a notice", () => {
 
   test("goes out once if several processes send", async () => {
     await Promise.all(Array.from({ length: 6 }, notified));
-    const [one, two, three] = [sender(), createSenderOnly(), createSenderOnly()];
-    await Promise.all([one, two, three].flatMap(({ step }) => [step(), step()]));
+    const senders = Array.from({ length: 3 }, () => {
+      registry = new Registry();
+      return sender();
+    });
+    await Promise.all(senders.flatMap(({ step }) => [step(), step()]));
     expect(smtp.mails).toHaveLength(6);
   });
 
@@ -189,19 +193,6 @@ describe("a notice", () => {
     await step;
     expect(await stateOf(event)).toMatchObject({ state: "sent" });
   });
-
-  test("counts as failed after a time limit if the server neither accepts nor refuses its message", async () => {
-    const { event } = await notified();
-    const mailer = { send: () => new Promise<void>(() => {}) };
-    const step = sender({ mailer, attemptMs: 50 }).step();
-    expect(await Promise.race([step, sleep(10_000, "hangs", { ref: false })])).toBe(true);
-    expect(await stateOf(event)).toMatchObject({ state: "waiting", attempts: 1 });
-  });
-
-  function createSenderOnly() {
-    registry = new Registry();
-    return sender();
-  }
 
   test("waits through an outage of hours, and goes out when the mail server is back", async () => {
     const { event } = await notified();
@@ -255,12 +246,12 @@ describe("a notice", () => {
   });
 
   test("does not wait for a mail server that does not respond, and is tried again", async () => {
-    const { createServer } = await import("node:net");
     const silent = createServer(() => {}).listen(0, "127.0.0.1");
     await new Promise((resolve) => silent.once("listening", resolve));
     const { port } = silent.address() as { port: number };
     const { event } = await notified();
-    await sender({ url: `smtp://127.0.0.1:${port}`, attemptMs: 100 }).step();
+    const step = sender({ url: `smtp://127.0.0.1:${port}`, attemptMs: 100 }).step();
+    expect(await Promise.race([step, sleep(10_000, "hangs", { ref: false })])).toBe(true);
     silent.close();
     expect(await stateOf(event)).toMatchObject({ state: "waiting", attempts: 1 });
   });
@@ -313,14 +304,14 @@ describe("the mail about an account event", () => {
       name: "low credit",
       event: eventOf(accountId, "low"),
       subject: "Your credit is running low",
-      says: ["at 2026-05-01 10:20 UTC it came to 1.998 USD", "enough for 999 more.", noCredit, accountId],
+      says: ["At 2026-05-01 10:20 UTC it came to 1.998 USD", "enough for 999 more.", noCredit, accountId],
       button: `Look at your credit: ${credit}`,
     },
     {
       name: "used-up credit",
       event: eventOf(accountId, "exhausted"),
       subject: "Your credit is used up",
-      says: ["at 2026-05-01 10:20 UTC it came to 0.001 USD", noCredit, accountId],
+      says: ["At 2026-05-01 10:20 UTC it came to 0.001 USD", noCredit, accountId],
       button: `Look at your credit: ${credit}`,
     },
     {
@@ -361,7 +352,7 @@ describe("the mail about an account event", () => {
       contact: "help@example.test",
     });
     const { text } = renderMail(content, place);
-    expect(text).toContain("They are at help@example.test .");
+    expect(text).toContain("run this service (help@example.test) for more credit");
     expect(text).toContain("an owner of the organization “evil.\u2060example”.");
   });
 });

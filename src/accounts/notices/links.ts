@@ -60,7 +60,7 @@ export function linkContent(payload: string): MailContent {
     subject: title,
     heading: title,
     paragraphs: [
-      `${quoted(noted.linked_by)} linked a user of a cluster. From now on the user's approvals and denials in the cluster count as this member's, as long as the member may approve.`,
+      `${quoted(noted.linked_by)} linked a user of a cluster. From now on the user's approvals and denials in the cluster count as the member's, as long as the member may approve.`,
     ],
     items: [
       `User: ${quoted(noted.username)}`,

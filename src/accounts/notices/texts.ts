@@ -59,27 +59,24 @@ function minuteOf(time: string): string {
 function lowCredit(event: AccountEventOf<"credits.low">, owner: Owner, { contact }: Place): MailContent {
   const { balance_micro_usd: balance, price_micro_usd: price } = event;
   const left = Math.floor(balance / price);
-  const came = `at ${minuteOf(event.occurred_at)} it came to ${formatUsd(balance)} USD`;
+  const came = `At ${minuteOf(event.occurred_at)} it came to ${formatUsd(balance)} USD`;
   const isOver = event.level === "exhausted";
   const title = isOver ? "Your credit is used up" : "Your credit is running low";
   const without =
     "every verification answers 402 credits_exhausted. No decision is made, and applications that ask for one refuse what they protect.";
   const happened = isOver
-    ? [
-        `Your credit is used up: ${came}, and a decision costs ${formatUsd(price)} USD.`,
-        `Until there is more, ${without}`,
-      ]
+    ? [`${came}, and a decision costs ${formatUsd(price)} USD.`, `Until there is more, ${without}`]
     : [
-        `Your credit is running low: ${came}, 20 % or less of what it was after the last credit.`,
+        `${came}, 20\u00a0% or less of what it was after the last credit.`,
         `A decision costs ${formatUsd(price)} USD, so that was enough for ${left.toLocaleString("en")} more. When it is used up, ${without}`,
       ];
-  const people = contact === undefined ? "" : ` They are at ${contact} .`;
+  const people = contact === undefined ? "" : ` (${contact})`;
   return {
     subject: title,
     heading: title,
     paragraphs: [
       ...happened,
-      `What to do: ask the people who run this service for more credit.${people} Give them your account id: ${event.account_id}`,
+      `What to do: ask the people who run this service${people} for more credit, and give them your account id: ${event.account_id}`,
     ],
     items: [],
     button: { label: "Look at your credit", path: pageOf(event, "/credit") },
