@@ -6,11 +6,12 @@ import type { AnyObject, Delegation, Platform } from "../operator/kinds.ts";
 import { desiredAgent } from "../operator/reconcile/agent.ts";
 import { desiredDelegation } from "../operator/reconcile/delegation.ts";
 import { hasRequestedEndPassed } from "../operator/reconcile/delegation_rules.ts";
-import { desiredPlatform } from "../operator/reconcile/platform.ts";
+import { describedScopes, desiredPlatform } from "../operator/reconcile/platform.ts";
 import { operatorCalls } from "../operator_calls.ts";
 import { checkAcceptedScopes } from "../platforms/accepted_principals.ts";
 import { checkCallbackUrl } from "../platforms/change_platform.ts";
 import { checkSurface } from "../platforms/platform_record.ts";
+import { checkDescriptions } from "../platforms/scope_descriptions.ts";
 import { CANONICAL_SCOPES, WILDCARDS } from "../protocol/documents/scope_vocabulary.ts";
 import { CUSTOM_FORM, isRegistrableScope } from "../protocol/documents/scopes.ts";
 import { ProtocolError } from "../protocol/encoding/errors.ts";
@@ -100,6 +101,9 @@ function platformObjections({ spec }: Platform): Objection[] {
       const unknown = scopeObjections(path, scopes);
       return unknown.length > 0 ? unknown : refusals(path, () => checkAcceptedScopes(scopes));
     }),
+    ...refusals("spec.scopeDescriptions", () =>
+      checkDescriptions(defaultAllowedScopes, describedScopes(spec)),
+    ),
     ...(callbackUrl === undefined ? [] : callbackObjections(callbackUrl)),
   ];
 }

@@ -63,6 +63,8 @@ export type Reference = { name: string };
 /** The principal of a different account that a Platform accepts, for these scopes and until this time. */
 export type AcceptedPrincipal = { humanID: string; scopes: string[]; acceptedUntil?: string };
 
+export type DescribedScope = { scope: string; label: string; description: string; sensitive?: boolean };
+
 export type PlatformSpec = {
   displayName: string;
   description?: string;
@@ -71,6 +73,7 @@ export type PlatformSpec = {
   adopt?: string;
   callbackUrl?: string;
   acceptedPrincipals?: AcceptedPrincipal[];
+  scopeDescriptions?: DescribedScope[];
   credentialsSecretName?: string;
   secretTemplate?: { labels?: Record<string, string>; annotations?: Record<string, string> };
   keyRotation?: { every: string; grace?: string };

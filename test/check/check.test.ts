@@ -207,6 +207,16 @@ describe("deputize check applies the API's rules", () => {
       "spec.defaultAllowedScopes[0]",
       "data:read",
     ],
+    [
+      "the label of a scope of the vocabulary",
+      platform({
+        defaultAllowedScopes: ["custom:a:b"],
+        scopeDescriptions: [{ scope: "custom:a:b", label: "Read data", description: "Reads" }],
+      }),
+      "error",
+      "spec.scopeDescriptions",
+      null,
+    ],
     ["a name of two scripts", platform({ displayName: "Sh\u043ep" }), "error", "spec.displayName", null],
     [
       "a callback with a password",

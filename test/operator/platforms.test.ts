@@ -87,6 +87,20 @@ describe.concurrent("platforms in a folder", () => {
     await until("they are taken back", () => accepted().length === 0);
   });
 
+  test("send the complete words for custom scopes with every change", async ({ world }) => {
+    await world.start();
+    await world.declareAgent();
+    const sent = () => only(world.api.platforms).desired.scope_descriptions;
+    expect(sent()).toEqual({});
+    const [scope, label, description] = ["custom:orders:refund", "Refund an order", "Pays money back"];
+    const scopeDescriptions = [{ scope, label, description }];
+    await world.folders.write("platform.yaml", platform({ scopeDescriptions }));
+    await until("they are sent", () => Object.keys(sent() ?? {}).length === 1);
+    expect(sent()).toEqual({ [scope]: { label, description, sensitive: false } });
+    await world.folders.write("platform.yaml", platform());
+    await until("they are taken back", () => Object.keys(sent() ?? {}).length === 0);
+  });
+
   test("wait until their namespace is bound, the account exists and its onboarding is complete", async ({
     world,
   }) => {

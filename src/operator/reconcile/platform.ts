@@ -1,8 +1,15 @@
+import type { ScopeDescriptions } from "../../input/platform_fields.ts";
 import { ClusterError } from "../../kubernetes/cluster_error.ts";
 import type { DesiredPlatform } from "../../operator_calls.ts";
 import type { ApiFailure, ApiResult } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
-import { type Platform, type PlatformStatus, placeOf, reconcileRequest } from "../kinds.ts";
+import {
+  type Platform,
+  type PlatformSpec,
+  type PlatformStatus,
+  placeOf,
+  reconcileRequest,
+} from "../kinds.ts";
 import type { Visit } from "../queue.ts";
 import {
   definedOnly,
@@ -143,7 +150,18 @@ export function desiredPlatform(object: Platform, accountEmail: string): Desired
       scopes,
       ...(acceptedUntil === undefined ? {} : { accepted_until: acceptedUntil }),
     })),
+    scope_descriptions: describedScopes(spec),
   };
+}
+
+/** Returns a Platform's words for custom scopes in the form of the API. */
+export function describedScopes({ scopeDescriptions = [] }: PlatformSpec): ScopeDescriptions {
+  return Object.fromEntries(
+    scopeDescriptions.map(({ scope, label, description, sensitive = false }) => [
+      scope,
+      { label, description, sensitive },
+    ]),
+  );
 }
 
 async function release(context: OperatorContext, object: Platform): Promise<ApiResult<unknown>> {

@@ -17,6 +17,18 @@ const secretTemplate = (template: Changes) => platform({ secretTemplate: templat
 const marks = (count: number): Record<string, string> =>
   Object.fromEntries(Array.from({ length: count }, (_, n) => [`mark-${n}`, "x"]));
 
+const words = (n: number, changes: Changes = {}) => ({
+  scope: `custom:a:${n}`,
+  label: `Do ${n}`,
+  description: "Does it",
+  ...changes,
+});
+const described = (...entries: Changes[]) =>
+  platform({
+    defaultAllowedScopes: ["data:read", "custom:a:0", "custom:a:c"],
+    scopeDescriptions: entries.map((changes) => words(0, changes)),
+  });
+
 export const platforms: SchemaCase[] = [
   accepts("a platform", platform()),
   accepts(
@@ -106,6 +118,26 @@ export const platforms: SchemaCase[] = [
   refuses("a callback URL with a space", platform({ callbackUrl: "https://shop.example.test/ a" })),
   refuses("a Secret name with a slash", platform({ credentialsSecretName: "a/b" })),
   refuses("a Secret name of ..", platform({ credentialsSecretName: ".." })),
+  accepts("words for custom scopes", described({}, { scope: "custom:a:c", sensitive: true })),
+  accepts("an empty list of words", platform({ scopeDescriptions: [] })),
+  accepts("the longest words", described({ label: "é".repeat(60), description: "é".repeat(200) })),
+  refuses("words for the same scope twice", described({}, {})),
+  refuses("words for a scope beyond the ceiling", described({ scope: "custom:a:d" })),
+  refuses("words for a scope of the vocabulary", described({ scope: "data:read" })),
+  refuses("words without a scope", described({ scope: undefined })),
+  refuses("words without a label", described({ label: undefined })),
+  refuses("words without a description", described({ description: undefined })),
+  refuses("a label of 61 characters", described({ label: "x".repeat(61) })),
+  refuses("a description of 201 characters", described({ description: "x".repeat(201) })),
+  refuses("an empty label", described({ label: "" })),
+  refuses("a label of two lines", described({ label: "a\nb" })),
+  refuses("a label with a change of direction", described({ label: "a\u202eb" })),
+  refuses("a description of two lines", described({ description: "a\nb" })),
+  refuses("a description with a hidden character", described({ description: "a\u200bb" })),
+  refuses("a label with a joiner between Latin letters", described({ label: "a\u200db" })),
+  refuses("a description with a joiner between Latin letters", described({ description: "a\u200db" })),
+  refuses("a text for sensitive", described({ sensitive: "yes" })),
+  refuses("65 descriptions", platform({ scopeDescriptions: Array.from({ length: 65 }, (_, n) => words(n)) })),
   accepts("an empty list of accepted principals", platform({ acceptedPrincipals: [] })),
   accepts("1,000 accepted principals", platform({ acceptedPrincipals: principals(1000) })),
   refuses("1,001 accepted principals", platform({ acceptedPrincipals: principals(1001) })),
