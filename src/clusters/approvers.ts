@@ -118,18 +118,30 @@ export async function unlinkApprover(
 export async function findApprover(
   tx: Transaction,
   accountId: string,
-  { clusterId, username }: ClusterUser,
+  user: ClusterUser,
 ): Promise<string | undefined> {
   // A removal of a member locks the account before the links, so this function does too.
   await tx("accounts").select("account_id").where({ account_id: accountId }).forShare();
+  const memberId = await findLinkedMember(tx, accountId, user);
+  if (memberId === undefined) return undefined;
+  const { role } = await lockRole(tx, accountId, memberId);
+  return mayApprove(role) ? memberId : undefined;
+}
+
+/**
+ * Returns the member to whom a cluster user is linked, whatever the member's role. The link cannot change
+ * before the transaction ends. The caller must hold a lock of the account.
+ */
+export async function findLinkedMember(
+  tx: Transaction,
+  accountId: string,
+  { clusterId, username }: ClusterUser,
+): Promise<string | undefined> {
   const { rows } = await tx.raw<{ rows: { member_id: string | null }[] }>(
     `select ${MEMBER} as member_id from cluster_approvers l join accounts a on a.account_id = l.account_id
      where l.account_id = :accountId and l.cluster_id = :clusterId and l.username = :username
      for share of l`,
     { accountId, clusterId, username },
   );
-  const memberId = rows[0]?.member_id;
-  if (memberId == null) return undefined;
-  const { role } = await lockRole(tx, accountId, memberId);
-  return mayApprove(role) ? memberId : undefined;
+  return rows[0]?.member_id ?? undefined;
 }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { CustomObjectsApi } from "@kubernetes/client-node";
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import { findApprover, isPerson } from "../../clusters/approvers.ts";
+import { findApprover, findLinkedMember, isPerson } from "../../clusters/approvers.ts";
 import type { TrustedCluster, TrustedClusters } from "../../clusters/trusted_clusters.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
@@ -135,7 +135,10 @@ async function checkOwnersConsent(tx: Transaction, evidence: Evidence): Promise<
   const place = { clusterId, namespace: object.namespace };
   const binding = await requireBinding(tx, filed.account_id, place);
   const { requestedBy } = live.spec;
-  if (requestedBy === username || (binding.four_eyes && requestedBy === undefined)) {
+  const requester =
+    requestedBy && (await findLinkedMember(tx, filed.account_id, { clusterId, username: requestedBy }));
+  const isSamePerson = requestedBy === username || requester === memberId;
+  if (isSamePerson || (binding.four_eyes && requestedBy === undefined)) {
     throw new ApiError("four_eyes_required");
   }
   checkWithinBinding(binding, approval.approvedScopes);

@@ -188,6 +188,20 @@ describe("a decision in a cluster", () => {
       expect((await decide()).body.status).toBe("approved");
     });
 
+    test("from another cluster user of the requester's member", async () => {
+      const path = "/v1/service/cluster-approvers";
+      const link = async (username: string, cluster = "c1") =>
+        String((await person.client.post(path, { cluster, username })).body.approver_id);
+      const approverId = await link("ed@example.test");
+      expect(await refused()).toBe("four_eyes_required");
+      const binding = "/v1/service/namespace-bindings/c1/default";
+      await person.client.call("PUT", binding, { body: { four_eyes: true } });
+      expect(await refused()).toBe("four_eyes_required");
+      await person.client.call("DELETE", `${path}/${approverId}`);
+      await link("ed@example.test", "c2");
+      expect((await decide()).body.status).toBe("approved");
+    });
+
     test("if it is wider than the request, or than the scopes that the owner now accepts for the namespace", async () => {
       change({ approvedScopes: ["data:read", "data:share"] });
       expect(await refused()).toBe("scope_not_requested");
