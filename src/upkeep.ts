@@ -10,6 +10,7 @@ import { dropOldMonths } from "./history/archive/drop_months.ts";
 import type { Idempotency } from "./http/idempotency.ts";
 import type { Logger } from "./log.ts";
 import { sweepInvitations } from "./organizations/invite.ts";
+import { sweepSetups } from "./organizations/members.ts";
 import { recheckDomains, type VerifyDomainDeps } from "./organizations/verify_domain.ts";
 import { mendDefaultPartitions } from "./proofs/decide/default_rows.ts";
 import { maintainPartitions } from "./proofs/decide/partitions.ts";
@@ -68,6 +69,7 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
       whileAgreed("rows without a partition", (now) => mendDefaultPartitions({ pool: months, now, log })),
       whileAgreed("accounts", (now) => sweepAccounts({ db, clock: stoppedAt(now) })),
       whileAgreed("invitations", (now) => sweepInvitations({ db, clock: stoppedAt(now) })),
+      ["setups of former members", () => sweepSetups({ db })],
       whileAgreed("namespaces", (now) => sweepBindingRequests({ db, clock: stoppedAt(now) })),
       whileAgreed("stored answers", (now) => idempotency.sweep(now)),
       whileAgreed("invocations", (now) => pruneInvocations({ db, now, keptDays, signal })),

@@ -6,6 +6,7 @@ import type { ActingPerson } from "../route.ts";
 import { writeAct } from "./activity.ts";
 import { hashInvitation } from "./invite.ts";
 import { lockMembers } from "./members.ts";
+import { endSetups, lockSetups } from "./setups.ts";
 
 /**
  * Returns the invitation of a token, with the names of the organization and the inviter. Throws
@@ -39,7 +40,13 @@ export async function acceptInvitation(
   const own = { token_hash: hashInvitation(token), email: person.email };
   const found = await db("organization_invitations").where(own).first("organization_id");
   if (found === undefined) throw new ApiError("invalid_invitation");
+  // An earlier version may have removed this person without ending what they had set up.
+  const former = {
+    ...{ accountId: found.organization_id, personId: person.accountId },
+    ...{ wasOwner: false, stays: false },
+  };
   return db.transaction(async (tx) => {
+    await lockSetups(tx, former);
     await lockMembers(tx, found.organization_id);
     const now = clock.now();
     const [invitation] = await tx("organization_invitations")
@@ -48,6 +55,7 @@ export async function acceptInvitation(
       .delete()
       .returning("*");
     if (invitation === undefined) throw new ApiError("invalid_invitation");
+    await endSetups(tx, former);
     await join(tx, person.accountId, invitation, now);
     const { organization_id: organizationId, role } = invitation;
     const act = {

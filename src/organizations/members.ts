@@ -1,8 +1,9 @@
+import { lockRole } from "../accounts/member_role.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
 import type { MemberRole, SessionCaller } from "../route.ts";
-import { endSetups, lockSetups } from "./setups.ts";
+import { endSetups, findLeftovers, lockSetups } from "./setups.ts";
 
 /** Throws `not_available` for a call that is not made for an organization. */
 export function requireOrganization({ organization }: SessionCaller): void {
@@ -101,5 +102,21 @@ async function writeRole(
     await tx("organization_members").where(own).delete();
   } else {
     await tx("organization_members").where(own).update({ role });
+  }
+}
+
+/**
+ * Ends what former members and former owners set up. Earlier versions leave it behind when they remove a
+ * member, and they may run during an upgrade.
+ */
+export async function sweepSetups({ db }: { db: Database }): Promise<void> {
+  for (const { accountId, personId } of await findLeftovers(db)) {
+    await db.transaction(async (tx) => {
+      const person = { accountId, personId, wasOwner: false };
+      await lockSetups(tx, { ...person, stays: false });
+      await lockMembers(tx, accountId);
+      const { role } = await lockRole(tx, accountId, personId);
+      if (role !== "owner") await endSetups(tx, { ...person, stays: role !== null });
+    });
   }
 }

@@ -88,12 +88,14 @@ export async function lockSetups(tx: Transaction, leaver: Leaver): Promise<void>
  */
 export async function endSetups(tx: Transaction, leaver: Leaver): Promise<void> {
   await tx.raw(`delete from cluster_approvers where ${LINKS}`, leaver);
-  await tx.raw(
-    `with ended as (delete from namespace_bindings where ${BINDINGS} returning account_id, cluster_id, namespace)
-     delete from declared_ceilings c using ended e
-     where c.account_id = e.account_id and c.cluster_id = e.cluster_id and c.namespace = e.namespace`,
+  const ended = await tx.raw<{ rows: { cluster_id: string; namespace: string }[] }>(
+    `delete from namespace_bindings where ${BINDINGS} returning cluster_id, namespace`,
     leaver,
   );
+  // A separate statement also sees the ceilings of a transaction for which the first statement waited.
+  for (const { cluster_id, namespace } of ended.rows) {
+    await tx("declared_ceilings").where({ account_id: leaver.accountId, cluster_id, namespace }).delete();
+  }
   await tx.raw(`delete from adoptions where ${ADOPTIONS}`, leaver);
   await tx.raw(
     `with ended as (
@@ -107,4 +109,22 @@ export async function endSetups(tx: Transaction, leaver: Leaver): Promise<void> 
     `update connections set outside_verifiers = '{}', outside_verifiers_by = null where ${VERIFIERS}`,
     leaver,
   );
+}
+
+/** Returns the people who still have setups in an account, although they lost the role that permits them. */
+export async function findLeftovers(db: Database): Promise<{ accountId: string; personId: string }[]> {
+  const { rows } = await db.raw<{ rows: { accountId: string; personId: string }[] }>(
+    `select distinct s.account_id as "accountId", s.maker as "personId" from (
+       select account_id, member_id as maker, false as owners_only from cluster_approvers
+       union select account_id, linked_by, member_id is distinct from linked_by from cluster_approvers
+       union select account_id, accepted_by, false from namespace_bindings
+       union select account_id, confirmed_by, true from adoptions
+       union select account_id, accepted_by, false from accepted_principals
+       union select account_id, outside_verifiers_by, false from connections) as s
+     join accounts a on a.account_id = s.account_id
+     left join organization_members m on m.organization_id = s.account_id and m.account_id = s.maker
+     cross join lateral (select case when s.maker = a.account_id then a.own_role else m.role end as role) as held
+     where s.maker is not null and (held.role is null or s.owners_only and held.role <> 'owner')`,
+  );
+  return rows;
 }

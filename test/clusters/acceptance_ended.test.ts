@@ -41,7 +41,7 @@ describe("a namespace whose acceptance is withdrawn or narrowed during a call", 
   test("registers nothing after the withdrawal", async () => {
     const { accountId } = person;
     const account = (tx: Transaction) =>
-      tx("accounts").where({ account_id: accountId }).select("account_id").forUpdate();
+      tx("accounts").where({ account_id: accountId }).select("account_id").forNoKeyUpdate();
     expect(await waiting(account, () => declare("shop"))).toEqual(notBound);
     expect(await api.db("platforms").where({ account_id: accountId })).toEqual([]);
   });
@@ -49,7 +49,7 @@ describe("a namespace whose acceptance is withdrawn or narrowed during a call", 
   test("registers no platform that exceeds the narrowed ceiling", async () => {
     const { accountId } = person;
     const account = (tx: Transaction) =>
-      tx("accounts").where({ account_id: accountId }).select("account_id").forUpdate();
+      tx("accounts").where({ account_id: accountId }).select("account_id").forNoKeyUpdate();
     const narrow = async () => {
       const place = { account_id: accountId, namespace: "shop" };
       await api

@@ -173,6 +173,15 @@ describe("a decision by a linked cluster user", () => {
       await expectRefused();
     });
 
+    test("does not count after an earlier version removed the person, also if the person joins again", async () => {
+      if (linked === owner) await api.db("organization_members").where({ organization_id: id }).delete();
+      else await api.db("accounts").where({ account_id: id }).update({ own_role: null });
+      await expectRefused();
+      const { token } = await invited(other, linked);
+      await must(linked.client.post("/v1/service/organization/invitations/accept", { token }));
+      await expectRefused();
+    });
+
     test("does not count after the person left and joined again", async () => {
       await must(actingFor(linked, id).post("/v1/service/organization/leave", {}));
       await expectRefused();

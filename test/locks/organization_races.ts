@@ -107,6 +107,33 @@ export const organizationRaces: Record<string, RaceRow[]> = {
       },
     },
     {
+      title: "while an object declares a ceiling in the member's namespace",
+      gets: ["200"],
+      async prepare(api) {
+        const owner = await api.person({ organization_name: "Engines" });
+        const member = await addMember(api, owner.accountId, "owner");
+        const path = "/v1/service/namespace-bindings/c1/team";
+        expect((await actingFor(member, owner.accountId).put(path, {})).status).toBe(200);
+        const own = { account_id: owner.accountId, namespace: "team" };
+        return {
+          holds: [
+            "select from namespace_bindings where account_id = $1 and namespace = 'team' for share",
+            owner.accountId,
+          ],
+          meanwhile: [
+            `insert into declared_ceilings (account_id, cluster_id, namespace, name, ceiling)
+             values ($1, 'c1', 'team', 'shop', '{data:read}')`,
+            owner.accountId,
+          ],
+          call: () => owner.client.call("DELETE", memberPath({ owner, member })),
+          async check() {
+            expect(await api.db("namespace_bindings").where(own)).toEqual([]);
+            expect(await api.db("declared_ceilings").where(own)).toEqual([]);
+          },
+        };
+      },
+    },
+    {
       title: "while a decision relies on a principal that the member accepted",
       gets: ["200"],
       async prepare(api) {

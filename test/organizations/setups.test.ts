@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, test } from "vitest";
+import { sweepSetups } from "../../src/organizations/members.ts";
 import { type Person, runningApi } from "../support/api.ts";
 import { actingFor, addMember } from "../support/members.ts";
 import { errorCode, registerPlatform } from "../support/platform_world.ts";
@@ -190,6 +191,46 @@ test("an owner who loses the role keeps only their own link and the namespaces",
     confirmed: undefined,
     principals: [outsider.humanId],
     verifiers: ["https://bank.example"],
+  });
+});
+
+describe("the upkeep, after an earlier version changed a member's role", () => {
+  const membership = () => ({ organization_id: id, account_id: owner.accountId });
+
+  test("ends everything that a removed member set up", async () => {
+    const { adoption } = await setUp(owner);
+    await api.db("organization_members").where(membership()).delete();
+    await sweepSetups(api);
+    expect(await inForce(adoption)).toEqual(NOTHING);
+  });
+
+  test("ends everything that the person set up who opened the account and left", async () => {
+    const { adoption } = await setUp(opener);
+    await api.db("accounts").where({ account_id: id }).update({ own_role: null });
+    await sweepSetups(api);
+    expect(await inForce(adoption, owner)).toEqual(NOTHING);
+  });
+
+  test("ends what only an owner may keep", async () => {
+    const { adoption } = await setUp(owner);
+    const before = await inForce(adoption);
+    await api.db("organization_members").where(membership()).update({ role: "approver" });
+    await sweepSetups(api);
+    const links = [["own@example.test", owner.email, owner.email]];
+    expect(await inForce(adoption)).toEqual({ ...before, links, confirmed: undefined });
+  });
+
+  test("keeps what present owners set up, also if nobody knows who did", async () => {
+    const { adoption } = await setUp(owner);
+    await api.db("cluster_approvers").where({ account_id: id }).update({ linked_by: null });
+    await api.db("accepted_principals").where({ account_id: id }).update({ accepted_by: null });
+    const before = await inForce(adoption);
+    await sweepSetups(api);
+    expect(await inForce(adoption)).toEqual(before);
+    const person = await api.person();
+    await must(person.client.post(APPROVERS, user("personal")));
+    await sweepSetups(api);
+    expect((await person.client.get(APPROVERS)).body.cluster_approvers).toHaveLength(1);
   });
 });
 

@@ -34,7 +34,7 @@ type Newcomer = {
 export async function adoptPlatform(deps: Deps, newcomer: Newcomer): Promise<void> {
   if (newcomer.adopt !== undefined) return takeOver(deps, newcomer, newcomer.adopt);
   await requireNotReleased(deps.db, newcomer.externalId);
-  await noteCeiling(deps.db, newcomer, newcomer.allowedScopes);
+  await noteCeiling(deps.db, newcomer);
   await deps.db.transaction((tx) => takeLeftBehind(tx, newcomer));
 }
 
@@ -104,14 +104,15 @@ const KEY = ["account_id", "cluster_id", "namespace", "name"];
 
 /**
  * Records an object's ceiling, which may only shrink, even if the object is deleted and recreated, and no
- * matter who narrowed it. The record is deleted together with the acceptance of the namespace. Throws
- * `invalid_scopes`, `ceiling_widened`.
+ * matter who narrowed it. The record is deleted together with the acceptance of the namespace. Throws what
+ * the newcomer's `check` throws, `invalid_scopes`, `ceiling_widened`.
  */
-async function noteCeiling(db: Database, declared: Declared, scopes: readonly string[]): Promise<void> {
-  const ceiling = checkScopes(scopes);
-  const key = keyOf(declared);
+async function noteCeiling(db: Database, newcomer: Newcomer): Promise<void> {
+  const ceiling = checkScopes(newcomer.allowedScopes);
+  const key = keyOf(newcomer);
   await db.transaction(async (tx) => {
-    checkShrinks((await lastCeiling(tx, declared)) ?? ceiling, ceiling);
+    await newcomer.check(tx);
+    checkShrinks((await lastCeiling(tx, newcomer)) ?? ceiling, ceiling);
     await tx("declared_ceilings")
       .insert({ ...key, ceiling })
       .onConflict(KEY)
