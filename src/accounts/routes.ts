@@ -11,6 +11,7 @@ import { mailRoutes } from "./mailings/routes.ts";
 import type { StopTokens } from "./mailings/stop_links.ts";
 import { accountTypeRoute, profileRoute } from "./onboarding.ts";
 import { registryRoute } from "./registry_route.ts";
+import { ownSessionRoutes } from "./sessions/own_sessions.ts";
 import { refreshRoute } from "./sessions/refresh.ts";
 import { logoutRoute, sessionRoute } from "./sessions/session_routes.ts";
 import type { SessionTokens } from "./sessions/sessions.ts";
@@ -51,6 +52,7 @@ export function accountsRoutes(deps: AccountsDeps): Route[] {
     refreshRoute(deps),
     sessionRoute(deps),
     logoutRoute(deps),
+    ...ownSessionRoutes(deps),
     creditsRoute(deps),
     registryRoute(deps),
     ...mailRoutes(deps),

@@ -68,6 +68,7 @@ export type SessionFamilyRow = {
   created_at: Date;
   ended_at: Date | null;
   end_reason: "logout" | "refresh_reused" | null;
+  user_agent: string | null;
 };
 
 export type SessionRow = {

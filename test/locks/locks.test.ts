@@ -22,6 +22,7 @@ const races: Record<string, RaceRow[]> = {
 
 /** Changing operations that need no lock, and why. */
 const withoutLock: Record<string, string> = {
+  end_session: "ends one sign-in in one statement, whatever its state",
   logout: "ends sessions in one statement, whatever their state",
   change_mail_choices: "writes the person's own rows, of which the last choice counts",
   stop_mails: "writes one row of the person, of which the last choice counts",

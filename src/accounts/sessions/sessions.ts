@@ -68,6 +68,9 @@ export const REFRESH_SECONDS = 30 * 24 * 60 * 60;
 
 const DAY_SECONDS = 24 * 60 * 60;
 
+/** Stored part of a user agent, in characters. */
+const LONGEST_USER_AGENT = 256;
+
 /** Returns when the sessions of a sign-in end, however often they are refreshed (ASVS 7.3). */
 export function familyEnd(signedInAt: Date, signInDays: number): Date {
   return addSeconds(signedInAt, signInDays * DAY_SECONDS);
@@ -97,12 +100,21 @@ export function hashToken(token: string): Buffer {
  */
 export async function startFamily(
   tx: Transaction,
-  { accountId, signInDays }: { accountId: string; signInDays: number },
+  {
+    accountId,
+    signInDays,
+    userAgent,
+  }: { accountId: string; signInDays: number; userAgent: string | undefined },
   tokens: Tokens,
   now: Date,
 ): Promise<IssuedSession> {
   const familyId = newId();
-  await tx("session_families").insert({ family_id: familyId, account_id: accountId, created_at: now });
+  await tx("session_families").insert({
+    family_id: familyId,
+    account_id: accountId,
+    created_at: now,
+    user_agent: userAgent?.slice(0, LONGEST_USER_AGENT) ?? null,
+  });
   return startSession(tx, { accountId, familyId, endsAt: familyEnd(now, signInDays) }, tokens, now);
 }
 

@@ -62,7 +62,7 @@ export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
       headers: { "Set-Cookie": "The session, refresh and CSRF cookies" },
     },
     errors: ["invalid_code", "rate_limited"],
-    async handle({ body: { email, code }, ip, cookie }) {
+    async handle({ body: { email, code }, ip, cookie, header }) {
       const now = clock.now();
       const signInCookie = knownCookie(cookie("sign_in"));
       const presented = {
@@ -78,7 +78,7 @@ export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
       const { account, session } = await db.transaction(async (tx) => {
         if (!(await spendCode(tx, right, now))) throw new ApiError("invalid_code");
         const account = await openAccount(tx, email, now);
-        const holder = { accountId: account.account_id, signInDays };
+        const holder = { accountId: account.account_id, signInDays, userAgent: header("user-agent") };
         return { account, session: await startFamily(tx, holder, tokens.first(), now) };
       });
       if (right.tried !== "own_tries") await rates.giveBackTry(ip);

@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import type { CreditsAnswer } from "../../accounts/ledger/credits_route.ts";
 import type { MailChoicesAnswer, StoppedAnswer } from "../../accounts/mailings/routes.ts";
+import type { SessionsAnswer } from "../../accounts/sessions/own_sessions.ts";
 import type { SessionAnswer } from "../../accounts/sessions/session_routes.ts";
 import type { ClusterApproverAnswer } from "../../clusters/approver_routes.ts";
 import type { NamespaceBindingAnswer } from "../../clusters/namespace_routes.ts";
@@ -38,6 +39,8 @@ type PageOf<Item> = { items: Item[]; next_cursor: string | null };
 /** The answers of API operations, by operation id. Each operation that a page declares needs an entry. */
 export type Answers = {
   get_session: SessionAnswer;
+  list_sessions: SessionsAnswer;
+  end_session: { session_id: string };
   get_mail_choices: MailChoicesAnswer;
   change_mail_choices: MailChoicesAnswer;
   stop_mails: StoppedAnswer;

@@ -4,6 +4,7 @@ import { ACCEPT_INVITATION, ACCOUNT, addressFor } from "../core/places.ts";
 import { table } from "../elements/listing.ts";
 import { badge, copyable, facts, type Tone } from "../elements/values.ts";
 import { loadMails, MAIL_FORM, mailForm, readMailForm } from "./mails.ts";
+import { endSession, loadSessions, SESSION_FORM, sessionForm } from "./own_sessions.ts";
 
 const TONES: Record<"enough" | "low" | "exhausted", Tone> = { enough: "good", low: "warn", exhausted: "bad" };
 
@@ -12,17 +13,23 @@ export const accountPage = page({
   id: "account",
   path: ACCOUNT,
   about: "person",
-  operations: ["get_mail_choices", "change_mail_choices"],
-  load: loadMails,
+  operations: ["get_mail_choices", "change_mail_choices", "list_sessions", "end_session"],
+  async load(visit) {
+    const [choices, sessions] = await Promise.all([loadMails(visit), loadSessions(visit)]);
+    return { choices, sessions };
+  },
   title: ({ texts }) => texts.ownAccount.title,
-  render: (visit, choices) =>
-    html`${person(visit)}${accounts(visit)}${mailForm(visit, choices)}${more(visit)}`,
+  render: (visit, { choices, sessions }) =>
+    html`${person(visit)}${accounts(visit)}${mailForm(visit, choices)}${sessionForm(visit, sessions)}${joining(visit)}`,
   forms: {
     [MAIL_FORM]: {
       async submit(visit, fields) {
         await visit.call("change_mail_choices", { body: readMailForm(visit, fields) });
         return { to: visit.own(ACCOUNT), notice: "mails_chosen" };
       },
+    },
+    [SESSION_FORM]: {
+      submit: async (visit, fields) => endSession(visit, fields.get("session_id"), await loadSessions(visit)),
     },
   },
 });
@@ -76,11 +83,7 @@ function accounts(visit: Visit): Html {
     })}</section>`;
 }
 
-function more({ texts: { ownAccount: words }, own }: Visit): Html {
-  return html`<div class="cards">
-    <section class="card"><h2>${words.joinTitle}</h2><p>${words.join}</p>
-      <p><a href=${own(ACCEPT_INVITATION)}>${words.joinLink}</a></p></section>
-    <section class="card"><h2>${words.sessionsTitle}</h2><p>${words.sessions}</p>
-      <p><a href=${own("/console/sign-out")}>${words.signOut}</a></p></section>
-  </div>`;
+function joining({ texts: { ownAccount: words }, own }: Visit): Html {
+  return html`<section class="card"><h2>${words.joinTitle}</h2><p>${words.join}</p>
+    <p><a href=${own(ACCEPT_INVITATION)}>${words.joinLink}</a></p></section>`;
 }

@@ -55,9 +55,15 @@ export const OWN_ACCOUNT = {
   joinTitle: "Join an organization",
   join: "Were you invited by mail? The mail has a link and a code.",
   joinLink: "Accept an invitation",
-  sessionsTitle: "Sessions",
-  sessions:
-    "A session lasts 15 minutes and is renewed while you work. Sign out everywhere if a device is lost.",
+  sessionsTitle: "Where you are signed in",
+  sessions: "A session lasts 15 minutes and is renewed while you work.",
+  device: (name: string | null, isThis: boolean) =>
+    `${name ?? "Device not known"}${isThis ? " (this browser)" : ""}`,
+  signedInAt: "Signed in on",
+  usedAt: "Last used around",
+  endWhich: "End one of them",
+  endHint: "If you do not know one, end it. Then check what was approved in your name.",
+  endOne: "Sign it out",
   signOut: "Sign out, here or everywhere",
 };
 

@@ -81,6 +81,7 @@ export const texts = {
     code_sent: "We sent you a code.",
     signed_out: "You are signed out.",
     renewed: "Your session goes on.",
+    session_ended: "Ended. That browser is signed out.",
     mails_chosen: "Your choice of mails is saved.",
     done_already: "That was already done, or no longer exists.",
     welcome: "Your account is ready.",

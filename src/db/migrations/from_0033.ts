@@ -228,6 +228,14 @@ export const goneRequests = {
   ],
 };
 
+/** The browser that signed in. Null: it did not name itself, or signed in before this migration. */
+export const userAgents = {
+  name: "0043_user_agents",
+  sql: `
+alter table session_families add column user_agent text check (length(user_agent) <= 256);
+`,
+};
+
 /** The migrations of this file, in order. A new one goes to the end. */
 export const latest = [
   mailings,
@@ -239,4 +247,5 @@ export const latest = [
   mailingQueues,
   goneObjects,
   goneRequests,
+  userAgents,
 ];

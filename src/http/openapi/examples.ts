@@ -87,6 +87,7 @@ const shown: Json = {
   required_scope: SCOPE,
   resource: { type: "connection", id: ID },
   scopes: ["data:read", SCOPE],
+  session_id: ID,
   subject: { type: "agent", id: AGENT },
   surface_type: "agentic_api",
   target: SCOPE,

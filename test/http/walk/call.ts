@@ -35,6 +35,7 @@ export function idsOf(scene: Scene): Record<string, string> {
     part: "events",
     target: SCOPE,
     approver_id: scene.approverId,
+    session_id: scene.sessionId,
     account_id: scene.memberId,
     member_account_id: scene.memberId,
     invitation_id: scene.invitationId,

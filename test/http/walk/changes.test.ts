@@ -5,7 +5,7 @@ test("every call that can end or narrow authority or access has the limit of suc
   const ending = declaredRoutes.filter(({ ends }) => ends).map(({ id }) => id);
   expect(ending).toEqual(
     expect.arrayContaining([
-      ...["revoke_delegation", "deny_delegation_request", "logout", "leave_organization"],
+      ...["revoke_delegation", "deny_delegation_request", "logout", "end_session", "leave_organization"],
       ...["change_organization_member", "unpublish_platform", "change_platform", "change_connection"],
       ...["replace_accepted_principals", "rotate_api_key", "end_former_api_keys", "pause_callback"],
       "promote_webhook_secret",

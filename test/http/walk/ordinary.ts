@@ -103,6 +103,10 @@ export const ordinaryCalls: Record<string, Calls> = {
     const token = createStopTokens(api.sealingKey).create(person.accountId, "authority_lent");
     return [await api.client().post(`/v1/service/mails/stop?token=${token}`, {})];
   },
+  list_sessions: async (_, { person }) => [await person.client.get("/v1/auth/sessions")],
+  end_session: async (_, { person, sessionId }) => [
+    await person.client.call("DELETE", `/v1/auth/sessions/${sessionId}`),
+  ],
   logout: async (_, { person }) => [await person.client.post("/v1/auth/logout", { everywhere: true })],
   get_principal: async (api, { person }) => {
     const path = `/v1/registry/principals/${person.humanId}`;

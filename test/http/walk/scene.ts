@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { SessionsAnswer } from "../../../src/accounts/sessions/own_sessions.ts";
 import { addSeconds } from "../../../src/clock.ts";
 import { requestHash } from "../../../src/protocol/documents/context_binding.ts";
 import { leaderOf, type Person, type TestApi } from "../../support/api.ts";
@@ -28,6 +29,8 @@ export type Scene = {
   /** A decided invocation without a reported outcome. */
   invocationId: string;
   approverId: string;
+  /** Id of a second sign-in of the person. */
+  sessionId: string;
   /** The account of an organization's auditor. For a personal account, an unused id. */
   memberId: string;
   /** A pending invitation to the organization. */
@@ -77,8 +80,12 @@ export async function setScene(
     cluster: "c1",
     username: "somebody",
   });
+  await api.client().signIn(person.email);
+  const { body: signedIn } = await person.client.get("/v1/auth/sessions");
+  const elsewhere = (signedIn as SessionsAnswer).sessions.find(({ current }) => !current);
   return {
     ...scene,
+    sessionId: String(elsewhere?.session_id),
     ...(await sent(api, platform)),
     ...(organization
       ? await peopleOf(api, person)
