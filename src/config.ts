@@ -177,6 +177,11 @@ const ALL = Object.values(settingSchemas)
   .flat()
   .flatMap((schema) => Object.keys(schema.shape));
 
+/** Returns the environment for another program, with these variables. */
+export function environmentWith(variables: Record<string, string>): Environment {
+  return { ...process.env, ...variables };
+}
+
 /** Reads the API's settings. Outside development an SMTP server must be set. Throws `ConfigError`. */
 export function readApiConfig(environment: Environment = process.env): ApiConfig {
   const checks = [mailFaults, vaultFileFaults, clustersFileFaults];

@@ -4,7 +4,7 @@ import { type Clock, systemClock } from "../clock.ts";
 import { printable } from "../events/command/report.ts";
 import { exitStatus, UsageError } from "../input/exit_status.ts";
 import { MAX_FILE_BYTES } from "../operator/folder/documents.ts";
-import { type ManifestText, readRegularFile, readTexts } from "../operator/folder/listing.ts";
+import { listHidden, type ManifestText, readRegularFile, readTexts } from "../operator/folder/listing.ts";
 import { type Definition, readDefinitions } from "../operator/schema/read_crds.ts";
 import { loadSchemas, type Schemas } from "../operator/schema/schemas.ts";
 import { changesBetween } from "./changes.ts";
@@ -18,6 +18,7 @@ import {
   findingsOf,
   jsonLine,
   type Sources,
+  skippedText,
   summary,
   textLines,
 } from "./report.ts";
@@ -62,7 +63,8 @@ export async function runCheck(
     );
     const { findings, counts, isEmpty } = result;
     if (isEmpty) {
-      err.write(`${printable(options.folder)} has no object of Deputize.\n`);
+      const text = `${printable(options.folder)} has no object of Deputize.${skippedText(counts.skipped)}`;
+      err.write(`${text}\n`);
       return exitStatus.failed;
     }
     const isRefused = errorsIn(findings) > 0;
@@ -75,6 +77,9 @@ export async function runCheck(
   }
 }
 
+/** The names of files that `kubectl apply -f` reads in a folder. */
+const NAMES = /\.(ya?ml|json)$/;
+
 type Result = { findings: Finding[]; counts: Counts; changes?: ShownChange[]; isEmpty: boolean };
 
 function judge(
@@ -86,7 +91,7 @@ function judge(
   const before = former && readWorld(former.files, schemas);
   const world = readWorld(source.files, schemas, before);
   const findings = findingsOf(findFaults(world, { definitions, former: before, now }), sourcesOf(source));
-  const counts = countsOf(source.files, world);
+  const counts = countsOf(source, world);
   const isEmpty = counts.objects + counts.bindings === 0 && findings.length === 0;
   if (former === undefined || before === undefined) return { findings, counts, isEmpty };
   const changes = placeChanges(changesBetween(before, world), sourcesOf(source), sourcesOf(former));
@@ -99,8 +104,11 @@ function linesOf({ findings, counts, changes }: Result, { base = "", json, githu
   return [...textLines(findings), ...(changes === undefined ? [] : changeLines(changes, base))];
 }
 
-/** The files of a folder, or its only file `name`. */
-type Source = { folder: string; files: ManifestText[]; name?: string };
+/**
+ * The files of a folder, or its only file `name`. `skipped` has the paths that are not read: hidden ones, and
+ * JSON files that are not manifests.
+ */
+type Source = { folder: string; files: ManifestText[]; skipped: string[]; name?: string };
 
 async function readSource(path: string): Promise<Source> {
   const found = await stat(path).catch(() => undefined);
@@ -108,15 +116,22 @@ async function readSource(path: string): Promise<Source> {
   if (!found.isDirectory()) {
     const name = basename(path);
     const file = { path: name, ...(await readRegularFile(path, MAX_FILE_BYTES)) };
-    return { folder: dirname(path), files: [file], name };
+    return { folder: dirname(path), files: [file], skipped: [], name };
   }
-  const { files, fault } = await readTexts(path, 0);
+  const { files, fault } = await readTexts(path, 0, NAMES);
   if (fault !== undefined) throw new UsageError(`${JSON.stringify(path)}: ${fault}`);
-  return { folder: path, files };
+  const skipped = [...(await listHidden(path, NAMES)), ...files.filter(isOtherJson).map((file) => file.path)];
+  return { folder: path, files: files.filter((file) => !isOtherJson(file)), skipped };
+}
+
+/** Returns whether a file is JSON of another program, such as `package.json`. Such a file has no kind. */
+function isOtherJson({ path, text }: ManifestText): boolean {
+  return path.endsWith(".json") && text !== undefined && !/"kind"|\\u/.test(text);
 }
 
 async function readFormer({ folder, name }: Source, base: string): Promise<Source> {
-  return { folder, files: await formerFiles(folder, base, name) };
+  const files = await formerFiles(folder, base, { names: NAMES, only: name });
+  return { folder, files: files.filter((file) => !isOtherJson(file)), skipped: [] };
 }
 
 function sourcesOf({ folder, files }: Source): Sources {
@@ -124,8 +139,9 @@ function sourcesOf({ folder, files }: Source): Sources {
   return { folder, texts: new Map(texts) };
 }
 
-function countsOf(files: readonly ManifestText[], world: World): Counts {
+function countsOf({ files, skipped }: Source, world: World): Counts {
   return {
+    skipped,
     files: files.length,
     objects: world.declared.size + world.refused.length + world.repeated.length,
     bindings: world.bindings.size,

@@ -1,6 +1,7 @@
 import { execFile } from "node:child_process";
 import { realpath } from "node:fs/promises";
 import { posix, relative, sep } from "node:path";
+import { environmentWith } from "../config.ts";
 import { UsageError } from "../input/exit_status.ts";
 import { MAX_FILE_BYTES } from "../operator/folder/documents.ts";
 import { isManifestPath, type ManifestText, textOf } from "../operator/folder/listing.ts";
@@ -13,17 +14,23 @@ export class GitFailed extends Error {
 type TreeEntry = { isLink: boolean; object: string; bytes: number };
 type Tree = ReadonlyMap<string, TreeEntry>;
 
+const INCOMPLETE = "The former manifests are incomplete in this clone";
+
 /** How many links to follow from a file. Git can store a loop of links. */
 const MAX_LINKS = 8;
 
 /**
- * Returns the manifests that a folder had in a Git revision, as they were committed. `only` is the name of a
- * single file to return. Follows links to files of the same revision, but not links to folders. Runs no code
- * of the repository: Git only lists and prints stored objects.
+ * Returns the files with these `names` that a folder had in a Git revision, as they were committed. `only` is
+ * the name of a single file to return. Follows links to files of the same revision, but not links to folders.
+ * Runs no code of the repository: Git only lists and prints stored objects.
  *
  * Throws `UsageError` for an unknown revision or a folder outside a repository, and `GitFailed`.
  */
-export async function formerFiles(folder: string, revision: string, only?: string): Promise<ManifestText[]> {
+export async function formerFiles(
+  folder: string,
+  revision: string,
+  { names, only }: { names: RegExp; only?: string | undefined },
+): Promise<ManifestText[]> {
   const top = await topOf(folder);
   const tree = await readTree(top, await commitOf(folder, revision));
   const links = await readBlobs(
@@ -35,7 +42,7 @@ export async function formerFiles(folder: string, revision: string, only?: strin
     .join("/");
   const chosen = [...tree.keys()].flatMap((path) => {
     const name = inner === "" ? path : path.startsWith(`${inner}/`) ? path.slice(inner.length + 1) : "";
-    if (!isManifestPath(name) || (only !== undefined && only !== name)) return [];
+    if (!isManifestPath(name, names) || (only !== undefined && only !== name)) return [];
     return [{ name, entry: tree.get(followLinks(path, tree, links)) }];
   });
   const blobs = await readBlobs(
@@ -81,8 +88,10 @@ async function readTree(top: string, commit: string): Promise<Tree> {
   if (fault !== undefined) throw new GitFailed(`The former manifests cannot be listed: ${fault}`);
   const tree = new Map<string, TreeEntry>();
   for (const line of out.toString("utf8").split("\0")) {
-    const [, mode, type, object, size, path] = /^(\d+) (\w+) ([0-9a-f]+) +(\d+|-)\t(.*)$/s.exec(line) ?? [];
+    const [, mode, type, object, size, path] = /^(\d+) (\w+) ([0-9a-f]+) +(\S+)\t(.*)$/s.exec(line) ?? [];
     if (type !== "blob" || object === undefined || path === undefined) continue;
+    // Git prints BAD as the size of a file that a partial clone does not have.
+    if (Number.isNaN(Number(size))) throw new GitFailed(INCOMPLETE);
     tree.set(path, { isLink: mode === "120000", object, bytes: Number(size) });
   }
   return tree;
@@ -98,7 +107,7 @@ async function readBlobs(top: string, entries: readonly TreeEntry[]): Promise<Ma
   for (let at = 0; at < out.length; ) {
     const end = out.indexOf("\n", at);
     const [object = "", , size] = out.subarray(at, end).toString("utf8").split(" ");
-    if (size === undefined) throw new GitFailed("The former manifests are incomplete in this clone");
+    if (size === undefined) throw new GitFailed(INCOMPLETE);
     blobs.set(object, out.subarray(end + 1, end + 1 + Number(size)));
     at = end + 1 + Number(size) + 1;
   }
@@ -107,11 +116,15 @@ async function readBlobs(top: string, entries: readonly TreeEntry[]): Promise<Ma
 
 /**
  * A commit may contain a folder that looks like a bare repository, with its own settings and revisions. Git
- * must not take it for the repository, and must fetch nothing.
+ * must not take it for the repository.
  */
-const SAFELY = ["safe.bareRepository=explicit", "core.fsmonitor=false", "protocol.allow=never"].flatMap(
-  (setting) => ["-c", setting],
-);
+const SAFELY = ["-c", "safe.bareRepository=explicit"];
+
+/**
+ * Git fetches missing objects of a partial clone, and the repository's settings can name a program for that.
+ * Unlike `protocol.allow`, the repository cannot override these variables.
+ */
+const WITHOUT_FETCHING = { GIT_ALLOW_PROTOCOL: "none", GIT_NO_LAZY_FETCH: "1" };
 
 const MAX_OUTPUT_BYTES = 1024 * 1024 * 1024;
 
@@ -119,7 +132,8 @@ type Answer = { out: Buffer; fault?: string };
 
 /** Runs Git. `fault` is the first line of its message, if it fails. Throws `GitFailed` if there is no Git. */
 function git(folder: string, args: readonly string[], input = ""): Promise<Answer> {
-  const options = { cwd: folder, encoding: "buffer", maxBuffer: MAX_OUTPUT_BYTES } as const;
+  const env = environmentWith(WITHOUT_FETCHING);
+  const options = { cwd: folder, env, encoding: "buffer", maxBuffer: MAX_OUTPUT_BYTES } as const;
   return new Promise((resolve, reject) => {
     const child = execFile("git", [...SAFELY, ...args], options, (error, out, err) => {
       if (error === null) {

@@ -21,8 +21,11 @@ export type Finding = {
   suggestion: string | null;
 };
 
-/** Numbers of what was checked. `others` counts the documents that have nothing to do with Deputize. */
-export type Counts = { files: number; objects: number; bindings: number; others: number };
+/**
+ * Numbers of what was checked. `others` counts the documents that have nothing to do with Deputize. `skipped`
+ * has the paths in the folder that were not read.
+ */
+export type Counts = { files: number; objects: number; bindings: number; others: number; skipped: string[] };
 
 /** The texts of the checked files by their paths in `folder`. A file that could not be read has no text. */
 export type Sources = { folder: string; texts: ReadonlyMap<string, string> };
@@ -122,12 +125,25 @@ export function jsonLine(findings: readonly Finding[], counts: Counts, more: obj
 }
 
 /** Returns one sentence about the result. */
-export function summary(findings: readonly Finding[], { files, objects, bindings, others }: Counts): string {
+export function summary(
+  findings: readonly Finding[],
+  { files, objects, bindings, others, skipped }: Counts,
+): string {
   const errors = errorsIn(findings);
   const found = `${counted(errors, "error")}, ${counted(findings.length - errors, "warning")}`;
   const bound = bindings === 0 ? "" : ` and ${counted(bindings, "namespace binding")}`;
   const left = others === 0 ? "" : ` Left out ${counted(others, "document")} of other kinds.`;
-  return `${found} in ${counted(objects, "object")}${bound} of ${counted(files, "file")}.${left}`;
+  return `${found} in ${counted(objects, "object")}${bound} of ${counted(files, "file")}.${left}${skippedText(skipped)}`;
+}
+
+const NAMED_PATHS = 10;
+
+/** Returns a sentence that names the skipped paths, or an empty text. */
+export function skippedText(paths: readonly string[]): string {
+  if (paths.length === 0) return "";
+  const more = paths.length - NAMED_PATHS;
+  const named = paths.slice(0, NAMED_PATHS).map(printable).join(", ");
+  return ` Skipped: ${named}${more > 0 ? ` and ${more} more` : ""}.`;
 }
 
 /** Returns the number of errors. */

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
-import { appendFile, rm, symlink } from "node:fs/promises";
+import { appendFile, mkdir, rm, symlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import {
@@ -67,6 +67,68 @@ describe("deputize check --base", () => {
     await expect(check(apps, { base: "HEAD" })).rejects.toThrow("cannot use bare repository");
     expect(existsSync(trap)).toBe(false);
   });
+
+  test("compares with JSON files of the revision", async () => {
+    const { apps, folder, write } = await repository([shop(), bot()], [shop(), bot()]);
+    await write("apps/ask.json", JSON.stringify(asked()));
+    git(folder, "add", ".");
+    git(folder, "commit", "-qm", "b");
+    await rm(join(apps, "ask.json"));
+    const { changes } = await checkJson(apps, { base: "HEAD" });
+    expect(changes).toMatchObject([{ object: "Delegation/default/ask", removed: true }]);
+  });
+
+  test("runs no program that the settings of the repository name", async () => {
+    const { apps, folder } = await repository([shop(), bot()], [shop(), bot(), asked()]);
+    const trap = join(folder, "trap");
+    const program = join(folder, "program");
+    await writeFile(program, `#!/bin/sh\ntouch ${trap}\n`, { mode: 0o755 });
+    const hooks = ["post-checkout", "post-index-change", "reference-transaction", "fsmonitor-watchman"];
+    await mkdir(join(folder, "hooks"));
+    for (const hook of hooks) await symlink(program, join(folder, "hooks", hook));
+    await writeFile(join(folder, ".git/included"), `[core]\n\tfsmonitor = ${program}\n`);
+    await writeFile(join(folder, ".git/info/attributes"), "*.yaml diff=x filter=x merge=x\n");
+    const names = ["core.fsmonitor", "core.pager", "core.editor", "core.sshCommand", "core.askPass"].concat(
+      ["core.gitProxy", "core.alternateRefsCommand", "diff.external", "diff.x.command", "diff.x.textconv"],
+      ["filter.x.clean", "filter.x.smudge", "filter.x.process", "merge.x.driver", "credential.helper"],
+      ["gpg.program", "uploadpack.packObjectsHook", "pager.ls-tree", "pager.cat-file", "pager.rev-parse"],
+    );
+    for (const name of names) git(folder, "config", name, program);
+    git(folder, "config", "alias.cat-file", `!${program}`);
+    git(folder, "config", "filter.x.required", "true");
+    git(folder, "config", "core.hooksPath", join(folder, "hooks"));
+    git(folder, "config", "include.path", "included");
+    expect((await checkJson(apps, { base: "HEAD" })).changes).toMatchObject([
+      { object: "Delegation/default/ask" },
+    ]);
+    expect(existsSync(trap)).toBe(false);
+  });
+
+  test.each(["ext::", "file://"])(
+    "fetches nothing over %s, although the repository allows it",
+    async (protocol) => {
+      const { apps, folder } = await repository([shop()], [shop()]);
+      const trap = join(folder, "trap");
+      const program = join(folder, "program");
+      await writeFile(program, `#!/bin/sh\ntouch ${trap}\n`, { mode: 0o755 });
+      const blob = execFileSync("git", ["rev-parse", "HEAD:apps/a.yaml"], { cwd: folder }).toString().trim();
+      for (const [name, value] of [
+        ["core.repositoryformatversion", "1"],
+        ["extensions.partialClone", "origin"],
+        ["remote.origin.promisor", "true"],
+        ["remote.origin.url", protocol === "ext::" ? `ext::${program}` : `file://${folder}`],
+        ["remote.origin.uploadpack", program],
+        ["protocol.allow", "always"],
+        ["protocol.ext.allow", "always"],
+        ["protocol.file.allow", "always"],
+      ] as const) {
+        git(folder, "config", name, value);
+      }
+      await rm(join(folder, ".git/objects", blob.slice(0, 2), blob.slice(2)));
+      expect((await check(apps, { base: "HEAD" })).status).toBe(3);
+      expect(existsSync(trap)).toBe(false);
+    },
+  );
 
   test("names a new delegation's agent, scopes and lifetime, and the people who may approve", async () => {
     const before = [shop(), bot(), tenants(`${OWNER}approvers: [jane, joe]\n`)];

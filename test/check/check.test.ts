@@ -62,7 +62,7 @@ describe("deputize check", () => {
   test("prints one JSON object with every finding", async () => {
     const { folder } = await manifestFolder({ "shop.yaml": [platform({ displayNam: "Shop" })] });
     expect(await checkJson(folder)).toEqual({
-      ...{ ok: false, files: 1, objects: 1, bindings: 0, others: 0 },
+      ...{ ok: false, files: 1, objects: 1, bindings: 0, others: 0, skipped: [] },
       findings: [
         {
           severity: "error",
@@ -336,6 +336,38 @@ describe("deputize check compares objects with each other", () => {
     ]);
   });
 
+  test("reads JSON as kubectl does, also if its kind is escaped", async () => {
+    const text = JSON.stringify(named(platform({ surfaceType: "paper" }), "shop"), null, "\t");
+    const { folder } = await manifestFolder({
+      "a/shop.json": text,
+      "b.json": text.replace('"kind"', '"\\u006bind"').replace('"shop"', '"other"'),
+    });
+    const { findings, ...counts } = await checkJson(folder);
+    expect(counts).toMatchObject({ files: 2, objects: 2, skipped: [] });
+    expect(findings.map(({ object, path }) => `${object} ${path}`)).toEqual([
+      "Platform/default/shop spec.surfaceType",
+      "Platform/default/other spec.surfaceType",
+    ]);
+  });
+
+  test("names what it skips: hidden files and folders, and JSON of other programs", async () => {
+    const { folder } = await manifestFolder({
+      "a.yaml": [shop],
+      "package.json": "{}",
+      "a/tsconfig.json": "{ // comment\n }",
+      "a/.b.yaml": [bot],
+      ".github/workflows/c.yaml": [bot],
+      ".git/d.yaml": [bot],
+      ".gitignore": "",
+    });
+    const skipped = [".github/", "a/.b.yaml", "a/tsconfig.json", "package.json"];
+    expect(await checkJson(folder)).toMatchObject({ ok: true, files: 1, objects: 1, skipped });
+    const { out } = await check(folder);
+    expect(out).toContain(`1 object of 1 file. Skipped: ${skipped.join(", ")}.\n`);
+    const { folder: hidden } = await manifestFolder({ ".a.yaml": [shop] });
+    expect((await check(hidden)).err).toMatch(/has no object of Deputize\. Skipped: \.a\.yaml\.\n$/);
+  });
+
   test("reads the items of a List, and leaves out other kinds", async () => {
     const list = {
       apiVersion: "v1",
@@ -344,7 +376,7 @@ describe("deputize check compares objects with each other", () => {
     };
     const { folder } = await manifestFolder({ "a.yaml": [list, { resources: ["b.yaml"] }] });
     const { findings, ...counts } = await checkJson(folder);
-    expect(counts).toEqual({ ok: false, files: 1, objects: 2, bindings: 0, others: 2 });
+    expect(counts).toEqual({ ok: false, files: 1, objects: 2, bindings: 0, others: 2, skipped: [] });
     expect(findings).toMatchObject([
       { path: "spec.platformRef", object: "Agent/default/bot" },
       { path: "spec.agentType", message: "is required" },

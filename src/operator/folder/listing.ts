@@ -1,7 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { constants, type Dirent, type Stats } from "node:fs";
 import { type FileHandle, open, readdir, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { MAX_FILE_BYTES, type ManifestFile, readDocuments } from "./documents.ts";
 
@@ -35,18 +35,23 @@ export async function readManifests(folder: string, quietMs: number): Promise<Re
 }
 
 /**
- * Reads every `*.yaml` and `*.yml` file below a folder. Skips names that begin with a dot, and follows links.
+ * Reads every `*.yaml` and `*.yml` file below a folder, or the files with other `names`. Skips names that
+ * begin with a dot, and follows links.
  * A file that changed, appeared or vanished during the read or `quietMs` before counts as being written,
  * because it may be half-written. If any part of the folder is unreadable, the whole reading is a fault, so
  * that an incomplete list never passes for a complete one.
  */
-export async function readTexts(folder: string, quietMs: number): Promise<Reading<ManifestText>> {
+export async function readTexts(
+  folder: string,
+  quietMs: number,
+  names = MANIFEST,
+): Promise<Reading<ManifestText>> {
   try {
-    const before = await list(folder);
+    const before = await list(folder, names);
     await sleep(quietMs);
-    const listed = await list(folder);
+    const listed = await list(folder, names);
     const files = await Promise.all([...listed.keys()].map((path) => readOne(folder, path)));
-    const after = await list(folder);
+    const after = await list(folder, names);
     const isQuiet = ({ path }: { path: string }) =>
       [before, after].every((listing) => listing.get(path) === listed.get(path));
     const vanished = [...before.keys(), ...after.keys()]
@@ -106,31 +111,51 @@ async function readOne(folder: string, path: string): Promise<ManifestText> {
   }
 }
 
-async function list(folder: string): Promise<Listing> {
+async function list(folder: string, names = MANIFEST): Promise<Listing> {
   const listing: Listing = new Map();
-  await collect(folder, "", 0, listing);
+  await collect(folder, "", 0, { listing, names });
   return new Map([...listing].sort(([left], [right]) => (left < right ? -1 : 1)));
 }
 
-async function collect(folder: string, inner: string, depth: number, listing: Listing): Promise<void> {
+/**
+ * Returns the paths that {@link readTexts} skips because a name begins with a dot: files with these `names`,
+ * and folders, which end with a slash. Omits `.git`. Skips folders that cannot be read.
+ */
+export async function listHidden(root: string, names: RegExp): Promise<string[]> {
+  const found: string[] = [];
+  for (const folder of (await listFolders(root)).values()) {
+    const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+    for (const entry of entries) {
+      if (!entry.name.startsWith(".") || entry.name === ".git") continue;
+      const path = relative(root, join(folder, entry.name));
+      if (entry.isDirectory()) found.push(`${path}/`);
+      else if (names.test(entry.name)) found.push(path);
+    }
+  }
+  return found.sort();
+}
+
+type Collection = { listing: Listing; names: RegExp };
+
+async function collect(folder: string, inner: string, depth: number, into: Collection): Promise<void> {
   if (depth > MAX_DEPTH) throw new Error(`more than ${MAX_DEPTH} folders deep`);
   const entries = await readdir(join(folder, inner), { withFileTypes: true });
-  for (const entry of entries.filter(mayMatter)) {
+  for (const entry of entries.filter((each) => mayMatter(each, into.names))) {
     const path = inner === "" ? entry.name : `${inner}/${entry.name}`;
     const stats = await statOf(join(folder, path));
     if (stats?.isDirectory()) {
-      await collect(folder, path, depth + 1, listing);
-    } else if (MANIFEST.test(path)) listing.set(path, stampOf(stats));
+      await collect(folder, path, depth + 1, into);
+    } else if (into.names.test(path)) into.listing.set(path, stampOf(stats));
   }
 }
 
 /** Returns whether the reader of a folder would read a file with this path in the folder. */
-export function isManifestPath(path: string): boolean {
-  return MANIFEST.test(path) && path.split("/").every((name) => !name.startsWith("."));
+export function isManifestPath(path: string, names = MANIFEST): boolean {
+  return names.test(path) && path.split("/").every((name) => !name.startsWith("."));
 }
 
-function mayMatter(entry: Dirent): boolean {
-  return !entry.name.startsWith(".") && (!entry.isFile() || MANIFEST.test(entry.name));
+function mayMatter(entry: Dirent, names = MANIFEST): boolean {
+  return !entry.name.startsWith(".") && (!entry.isFile() || names.test(entry.name));
 }
 
 function stampOf(stats: Stats | undefined): string {
