@@ -5,7 +5,7 @@ import type { MailContent } from "./texts.ts";
 
 const STYLE = `
 body { margin: 0; padding: 24px 12px; background: #eef0ee; color: #17211c; font: 16px/1.5 system-ui, sans-serif }
-main { max-width: 560px; margin: 0 auto; padding: 24px; background: #fff; border: 1px solid #dde2de; border-radius: 12px }
+main { max-width: 560px; margin: 0 auto; padding: 24px; overflow-wrap: anywhere; background: #fff; border: 1px solid #dde2de; border-radius: 12px }
 h1 { margin: 0 0 16px; font-size: 20px; line-height: 1.3 }
 ul { padding-left: 20px }
 a.button { display: inline-block; margin: 8px 0; padding: 12px 18px; border-radius: 10px; background: #0f5c42; color: #fff; font-weight: bold; text-decoration: none }
