@@ -3,6 +3,7 @@ import { byRisk } from "../../protocol/documents/scope_risk.ts";
 import { SCOPE_WORDS } from "../../protocol/documents/scope_words.ts";
 import type { MailKind } from "./kinds.ts";
 import type { Subject } from "./subjects.ts";
+import { dayOf, endOn, lengthOf, SOON_SECONDS } from "./times.ts";
 
 /** The content of a mail: a sentence, one button, and why the person gets it. */
 export type MailContent = {
@@ -41,15 +42,15 @@ const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
   request_lapses(subject, now) {
     if (subject.status === "lapsed") return lapsed(subject);
     const content = waiting(subject, now);
-    const day = dayOf(subject.expires_at);
+    const end = endOn(subject.expires_at, now);
     return {
       ...content,
       subject: `Still undecided: ${content.subject}`,
       heading: `Nobody has decided: ${content.heading}`,
-      after: `Nothing happens until somebody approves. Without a decision, the request lapses on ${day}.`,
+      after: `Nothing happens until somebody approves. Without a decision, the request lapses ${end}.`,
     };
   },
-  request_decided(subject) {
+  request_decided(subject, now) {
     if (subject.status === "lapsed") {
       const title = `Your request for ${quoted(subject.agent_name)} lapsed`;
       return {
@@ -72,11 +73,11 @@ const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
       ],
       items: wordsOf(subject.approved_scope ?? []),
       button: { label: "Look at the decision", path: requestPath(subject) },
-      after: endText(subject),
+      after: endText(subject, now),
       reason: "You get this mail because you asked.",
     };
   },
-  authority_lent(subject) {
+  authority_lent(subject, now) {
     const agent = quoted(subject.agent_name);
     return {
       subject: `${agent} may now act for ${nameOf(subject)}`,
@@ -89,7 +90,7 @@ const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
         label: "Look at it, or end it",
         path: accountPath(subject, `/delegations/${subject.cert_id}`),
       },
-      after: endText(subject),
+      after: endText(subject, now),
       reason: "You get this mail because you approved. If that was not you, end it now.",
     };
   },
@@ -135,9 +136,8 @@ function waiting(subject: Subject, now: Date): MailContent {
       : "Nobody has proved who runs this platform.";
   const person = subject.asked_by === null ? "" : ` ${quoted(subject.asked_by)} asked for it.`;
   const asker = `The agent ${agent} of the platform ${quoted(subject.platform_name)} asks to act for ${nameOf(subject)}.${person} ${runner} The agent could:`;
-  const until = end === null ? "until you end it" : `until ${dayOf(end)}`;
   return {
-    subject: `${agent} asks to act for ${nameOf(subject)} (${permissions(scopes.length)}, ${until})`,
+    subject: `${agent} asks to act for ${nameOf(subject)} (${permissions(scopes.length)}, ${end.short})`,
     heading: `${agent} asks to act for ${nameOf(subject)}`,
     paragraphs: [asker],
     ...(subject.purpose !== null && {
@@ -145,7 +145,7 @@ function waiting(subject: Subject, now: Date): MailContent {
     }),
     items: wordsOf(scopes),
     button: { label: "Look at the request", path: requestPath(subject) },
-    after: `${end === null ? "It asks for no end: you choose the end when you approve." : `It would end on ${dayOf(end)}.`} Nothing happens until somebody approves. The request lapses on ${dayOf(subject.expires_at)}.`,
+    after: `${end.sentence} Nothing happens until somebody approves. The request lapses ${endOn(subject.expires_at, now)}.`,
     reason: `You get this mail because you may decide for ${accountOf(subject)}.`,
   };
 }
@@ -216,15 +216,28 @@ function wordsOf(scopes: readonly string[]): string[] {
   return more > 0 ? [...words.slice(0, LISTED), `and ${more} more`] : words;
 }
 
-function endOf({ requested_expires_at, requested_expires_in }: Subject, now: Date): Date | null {
-  return (
-    requested_expires_at ?? (requested_expires_in === null ? null : addSeconds(now, requested_expires_in))
-  );
+/** Returns when the authority would end, for the subject and as a sentence. */
+function endOf(
+  { requested_expires_at: at, requested_expires_in: seconds }: Subject,
+  now: Date,
+): { short: string; sentence: string } {
+  if (seconds !== null && seconds < SOON_SECONDS) {
+    const length = lengthOf(seconds);
+    return { short: `for ${length}`, sentence: `It would end ${length} after the approval.` };
+  }
+  const end = at ?? (seconds === null ? null : addSeconds(now, seconds));
+  if (end === null) {
+    return {
+      short: "until you end it",
+      sentence: "It asks for no end: you choose the end when you approve.",
+    };
+  }
+  return { short: `until ${dayOf(end)}`, sentence: `It would end ${endOn(end, now)}.` };
 }
 
-function endText({ status, ends_at }: Subject): string {
+function endText({ status, ends_at }: Subject, now: Date): string {
   if (status !== "approved") return "";
-  const end = ends_at === null ? "It has no end date." : `It ends on ${dayOf(ends_at)}.`;
+  const end = ends_at === null ? "It has no end date." : `It ends ${endOn(ends_at, now)}.`;
   return `${end} You can end it at any time.`;
 }
 
@@ -242,17 +255,6 @@ function requestPath(subject: Subject): string {
 
 function accountPath({ account_id, organization_name }: Subject, path: string): string {
   return organization_name === null ? `/console${path}` : `/console/for/${account_id}${path}`;
-}
-
-const DAY = new Intl.DateTimeFormat("en-GB", {
-  day: "numeric",
-  month: "short",
-  year: "numeric",
-  timeZone: "UTC",
-});
-
-function dayOf(time: Date): string {
-  return DAY.format(time);
 }
 
 /**

@@ -1,0 +1,30 @@
+import { addSeconds } from "../../clock.ts";
+
+const DAY = new Intl.DateTimeFormat("en-GB", {
+  day: "numeric",
+  month: "short",
+  year: "numeric",
+  timeZone: "UTC",
+});
+
+/** Returns a day in UTC, such as "28 Dec 2026". */
+export function dayOf(time: Date): string {
+  return DAY.format(time);
+}
+
+/** Seconds before an end in which its day alone says too little. */
+export const SOON_SECONDS = 2 * 24 * 3600;
+
+/** Returns the day of an end. Within two days, it returns the time of day too. */
+export function endOn(end: Date, now: Date): string {
+  return end < addSeconds(now, SOON_SECONDS)
+    ? `on ${dayOf(end)} at ${end.toISOString().slice(11, 16)} UTC`
+    : `on ${dayOf(end)}`;
+}
+
+/** Returns a length of less than two days in words, such as "15 minutes". */
+export function lengthOf(seconds: number): string {
+  const [count, unit] =
+    seconds < 7200 ? [Math.ceil(seconds / 60), "minute"] : [Math.round(seconds / 3600), "hour"];
+  return `${count} ${unit}${count === 1 ? "" : "s"}`;
+}
