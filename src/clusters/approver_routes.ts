@@ -66,7 +66,10 @@ function linkRoute(deps: Deps): Route {
       username: oneLine(253).describe(
         "The name that `kubectl auth whoami` prints; not a service account or node",
       ),
-      member_account_id: z.guid().optional().describe("Default: the caller"),
+      member_account_id: z
+        .guid()
+        .optional()
+        .describe("Default: the member of the user's link, or the caller"),
     }),
     activityDetails: ({ cluster, username, member_account_id: member }) => ({
       ...{ cluster_id: cluster, username },
@@ -75,8 +78,7 @@ function linkRoute(deps: Deps): Route {
     answer: { status: 201, schema: shown, description: "The approver; an earlier link of the user ends" },
     errors: ["approver_limit"],
     async handle({ caller: { accountId, person }, body: { cluster, username, member_account_id } }) {
-      const memberId = member_account_id ?? person.accountId;
-      const user = { clusterId: cluster, username, memberId, by: person.accountId };
+      const user = { clusterId: cluster, username, memberId: member_account_id, by: person.accountId };
       return { body: show(await linkApprover(deps, accountId, user)) };
     },
   });

@@ -30,8 +30,8 @@ export function isPerson(username: string): boolean {
 
 /**
  * Links a cluster user to a member. The user's decisions are then this member's decisions. `by` is the owner
- * who links the user. A new link of a user replaces the earlier one, unless both are equal. Every owner gets
- * a mail about a new link.
+ * who links the user. Without `memberId`, the link keeps its present member, and a new link gets `by`. A new
+ * link of a user replaces the earlier one, unless both are equal. Every owner gets a mail about a new link.
  *
  * Throws `invalid_request` if the user is not a person, `not_found` if there is no such member, `forbidden`
  * if `by` is no longer an owner, and `approver_limit` if the account has too many approvers.
@@ -39,17 +39,19 @@ export function isPerson(username: string): boolean {
 export async function linkApprover(
   { db, clock }: Deps,
   accountId: string,
-  { clusterId, username, memberId, by }: ClusterUser & { memberId: string; by: string },
+  { clusterId, username, memberId: named, by }: ClusterUser & { memberId?: string | undefined; by: string },
 ): Promise<LinkedApprover> {
   if (!isPerson(username)) {
     throw new ApiError("invalid_request", "username: must be a person, not a service account or a node");
   }
   return db.transaction(async (tx) => {
     await requireOwner(tx, accountId, by);
-    if ((await lockRole(tx, accountId, memberId)).role === null) throw new ApiError("not_found");
     const user = { account_id: accountId, cluster_id: clusterId, username };
-    const link = { member_id: memberId, linked_by: by };
     const former = await tx("cluster_approvers").where(user).first("member_id", "linked_by");
+    const isPresent = async (id: string) => (await lockRole(tx, accountId, id)).role !== null;
+    const memberId = named ?? (await firstPresent([former?.member_id, by], isPresent));
+    if (memberId === undefined || !(await isPresent(memberId))) throw new ApiError("not_found");
+    const link = { member_id: memberId, linked_by: by };
     const isNew = former?.member_id !== memberId || former.linked_by !== by;
     const now = clock.now();
     if (isNew) {
@@ -65,6 +67,14 @@ export async function linkApprover(
     if (isNew) await noteLink(tx, noticeOf(row), now);
     return row;
   });
+}
+
+async function firstPresent(
+  ids: readonly (string | null | undefined)[],
+  isPresent: (id: string) => Promise<boolean>,
+): Promise<string | undefined> {
+  for (const id of ids) if (id && (await isPresent(id))) return id;
+  return undefined;
 }
 
 function noticeOf({ account_id, cluster_id, username, member_email, linker_email }: LinkedApprover) {

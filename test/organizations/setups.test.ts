@@ -240,8 +240,8 @@ describe("an owner takes over what a person set up", () => {
     const { put, post, patch } = actingFor(opener, id);
     await must(put(acceptance, { scopes: ["data:read"] }));
     await must(patch(connection, { outside_verifiers: ["https://bank.example"] }));
-    await must(post(APPROVERS, user("own")));
-    await must(post(APPROVERS, { ...user("others"), member_account_id: approver.accountId }));
+    await must(post(APPROVERS, { ...user("own"), member_account_id: id }));
+    await must(post(APPROVERS, user("others")));
     await must(put(`${BINDINGS}/c1/team`, { ceiling: ["data:read"] }));
     await must(put(adoption, { cluster: "c1", namespace: "team", name: "shop" }));
     expect(await itemsOf(owner)).toEqual([]);

@@ -3,7 +3,7 @@ import type { NamespaceBindingAnswer } from "../../clusters/namespace_routes.ts"
 import { ApiError } from "../../errors.ts";
 import { type Html, html } from "../../html/html.ts";
 import { clusterId, namespaceName } from "../../input/cluster_fields.ts";
-import { page, signedIn, type Visit } from "../core/page.ts";
+import { page, type Visit } from "../core/page.ts";
 import { selectField, textField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 import { table } from "../elements/listing.ts";
@@ -199,8 +199,12 @@ function linking(visit: Visit, members: Loaded["members"]): Html {
         name: "member_account_id",
         label: words.member,
         hint: words.memberHint,
-        value: signedIn(visit).account_id,
-        choices: members.map(({ account_id, email }) => ({ value: account_id, label: email })),
+        value: "",
+        required: false,
+        choices: [
+          { value: "", label: words.memberDefault },
+          ...members.map(({ account_id, email }) => ({ value: account_id, label: email })),
+        ],
       })
     }`,
     submit: words.linkSubmit,

@@ -59,6 +59,7 @@ export const CLUSTERS = {
   linkedBy: "Linked by",
   notKnown: "not known",
   member: "Whose decisions they are",
+  memberDefault: "As before, or you for a new user",
   memberHint: "The role of this person decides, at the moment of each decision.",
   user: "User",
   linked: "Linked",
