@@ -56,7 +56,10 @@ export function delegationTable(visit: Visit, items: readonly CertificateAnswer[
     caption: words.title,
     columns: [
       { label: words.agent, cell: (certificate) => agentOf(visit, certificate) },
-      { label: words.may, cell: ({ approved_scope }) => scopeList(approved_scope) },
+      {
+        label: words.may,
+        cell: ({ approved_scope, scope_descriptions }) => scopeList(approved_scope, scope_descriptions),
+      },
       { label: words.state, cell: (certificate) => stateBadge(visit, certificate) },
       { label: words.ends, cell: (certificate) => endOf(visit, certificate) },
     ],

@@ -56,7 +56,7 @@ export function checkField(visit: Visit, field: Omit<Field, "attributes">): Html
 }
 
 /** One of several choices. */
-export type Choice = { value: string; label: string; hint?: Piece };
+export type Choice = { value: string; label: Piece; hint?: Piece };
 
 export type ChoiceField = Field & { choices: readonly Choice[] };
 

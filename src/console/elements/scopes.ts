@@ -1,5 +1,6 @@
 import type { ScopesAnswer } from "../../delegations/scopes_route.ts";
 import { type Html, html, type Piece } from "../../html/html.ts";
+import type { ScopeDescriptions } from "../../input/platform_fields.ts";
 import { byRisk } from "../../protocol/documents/scope_risk.ts";
 import type { Answers } from "../core/calls.ts";
 import type { Fields } from "../core/forms.ts";
@@ -8,26 +9,49 @@ import type { Texts } from "../texts/texts.ts";
 import type { Choice } from "./fields.ts";
 import { badge } from "./values.ts";
 
-/** Returns a list that shows scopes next to each other. */
-export function scopeList(scopes: readonly string[]): Html {
-  return html`<ul class="scopes">${scopes.map((scope) => html`<li><code>${scope}</code></li>`)}</ul>`;
+/** Returns a list that shows scopes next to each other, with the labels of their platform. */
+export function scopeList(scopes: readonly string[], descriptions: ScopeDescriptions = {}): Html {
+  const label = (scope: string) => (Object.hasOwn(descriptions, scope) ? descriptions[scope]?.label : null);
+  return html`<ul class="scopes">${scopes.map((scope) => html`<li>${labelledScope(scope, label(scope))}</li>`)}</ul>`;
 }
 
-/** `platform` is the name of the platform that defines the custom scopes. */
-export type ScopeWords = { vocabulary: ScopesAnswer; platform: string };
+/** Returns a scope and, if there is one, its platform's label. */
+export function labelledScope(scope: string, label: string | null | undefined): Html {
+  return html`<code>${scope}</code>${label != null && html` <bdi class="quiet">${label}</bdi>`}`;
+}
 
-/** Returns what a scope allows. For a custom scope, names the platform that defines it. */
-function scopeWords({ scopes }: Texts, { vocabulary, platform }: ScopeWords, scope: string): string {
-  const words = Object.hasOwn(vocabulary.words, scope) ? vocabulary.words[scope] : undefined;
-  return words ?? scopes.custom(scope, platform);
+/** `platform` is the name of the platform that defines the custom scopes. `descriptions` are its words. */
+export type ScopeWords = { vocabulary: ScopesAnswer; platform: string; descriptions: ScopeDescriptions };
+
+function descriptionOf({ descriptions }: ScopeWords, scope: string) {
+  return Object.hasOwn(descriptions, scope) ? descriptions[scope] : undefined;
+}
+
+/** Returns what a scope allows. For a custom scope, returns the platform's label, or names the platform. */
+function scopeWords({ scopes }: Texts, words: ScopeWords, scope: string): Piece {
+  const { vocabulary, platform } = words;
+  if (Object.hasOwn(vocabulary.words, scope)) return vocabulary.words[scope];
+  const described = descriptionOf(words, scope);
+  return described === undefined ? scopes.custom(scope, platform) : html`<bdi>${described.label}</bdi>`;
+}
+
+/** Returns what a platform says about its custom scope, marked as the platform's words. */
+function platformSays({ scopes }: Texts, words: ScopeWords, scope: string): Html | undefined {
+  const described = descriptionOf(words, scope);
+  return (
+    described && html`<bdi>${words.platform}</bdi> ${scopes.says} <q><bdi>${described.description}</bdi></q>`
+  );
 }
 
 /** Returns a scope, the scopes that it grants if it is a wildcard, and a badge if it is sensitive. */
-function scopeDetail({ scopes }: Texts, { vocabulary }: ScopeWords, scope: string): Html {
-  const granted = Object.hasOwn(vocabulary.wildcards, scope) ? vocabulary.wildcards[scope] : undefined;
+function scopeDetail(texts: Texts, words: ScopeWords, scope: string): Html {
+  const { scopes } = texts;
+  const { wildcards } = words.vocabulary;
+  const granted = Object.hasOwn(wildcards, scope) ? wildcards[scope] : undefined;
+  const says = platformSays(texts, words, scope);
   return html`<code>${scope}</code>${granted !== undefined && ` ${scopes.grants(granted)}`}${
-    vocabulary.sensitive.includes(scope) && html` ${badge(scopes.sensitive, "warn")}`
-  }`;
+    isSensitive(words, scope) && html` ${badge(scopes.sensitive, "warn")}`
+  }${says && html` ${says}`}`;
 }
 
 /** Returns scopes as choices, described in plain words. */
@@ -52,26 +76,36 @@ export function consentChoices(texts: Texts, words: ScopeWords, scopes: readonly
   }));
 }
 
-function sensitivity({ vocabulary }: ScopeWords, scope: string): number {
-  return vocabulary.sensitive.includes(scope) ? 1 : 0;
+function sensitivity(words: ScopeWords, scope: string): number {
+  return isSensitive(words, scope) ? 1 : 0;
 }
 
-/** Returns whether no wildcard grants this scope, so that a person must choose it themselves. */
+/** Returns whether a person must choose this scope themselves: by the vocabulary, or as its platform says. */
 export function isSensitive(words: ScopeWords, scope: string): boolean {
-  return sensitivity(words, scope) > 0;
+  return words.vocabulary.sensitive.includes(scope) || descriptionOf(words, scope)?.sensitive === true;
 }
 
-function consentHint({ scopes: texts }: Texts, words: ScopeWords, scope: string): Piece {
-  if (isSensitive(words, scope)) return html`${badge(texts.sensitive, "warn")} ${texts.tick}`;
-  return Object.hasOwn(texts.excludes, scope) ? texts.excludes[scope] : undefined;
+function consentHint(texts: Texts, words: ScopeWords, scope: string): Piece {
+  const { sensitive, tick, excludes } = texts.scopes;
+  const says = platformSays(texts, words, scope);
+  if (isSensitive(words, scope)) return html`${badge(sensitive, "warn")} ${tick}${says && html` ${says}`}`;
+  return says ?? (Object.hasOwn(excludes, scope) ? excludes[scope] : undefined);
+}
+
+/** Returns a text of strangers for a sentence. It can neither end its quotes nor turn the rest around. */
+function isolated(text: string): string {
+  return `\u2068${text.replaceAll(/[“”„‟«»"]/g, "'")}\u2069`;
 }
 
 /** Returns what some scopes allow, as parts of a sentence. Those with the highest risk come first. */
 export function scopePhrases(texts: Texts, words: ScopeWords, scopes: readonly string[]): string[] {
-  return byRisk(scopes).map((scope) => {
-    if (!Object.hasOwn(words.vocabulary.words, scope)) return texts.scopes.does(scope, words.platform);
-    const said = scopeWords(texts, words, scope);
-    return said.charAt(0).toLowerCase() + said.slice(1);
+  return byRisk(scopes, (scope) => isSensitive(words, scope)).map((scope) => {
+    const said = Object.hasOwn(words.vocabulary.words, scope) ? words.vocabulary.words[scope] : undefined;
+    if (said !== undefined) return said.charAt(0).toLowerCase() + said.slice(1);
+    const described = descriptionOf(words, scope);
+    return described === undefined
+      ? texts.scopes.does(scope, words.platform)
+      : texts.scopes.doesLabelled(isolated(described.label), words.platform);
   });
 }
 

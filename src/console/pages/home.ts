@@ -64,7 +64,7 @@ function requestItem(visit: Visit, request: RequestAnswer): Html {
   return html`<li>
     <p><a href=${visit.at(`/requests/${encodeURIComponent(request.request_id)}`)}>${home.asks(request.agent.name, request.platform.name)}</a>
     ${" "}<span class="quiet">${home.since} ${time(request.created_at)}</span></p>
-    ${scopeList(request.requested_scope)}
+    ${scopeList(request.requested_scope, request.scope_descriptions)}
   </li>`;
 }
 
@@ -73,9 +73,9 @@ function active({ texts, at }: Visit, { active: certificates }: Home): Html {
   return html`<section class="card"><h2>${home.active(certificates.length)}</h2>
     ${certificates.length === 0 && html`<p class="quiet">${home.nothingActive}</p>`}
     <ul class="plain-list">${certificates.slice(0, SHOWN).map(
-      ({ cert_id, agent, platform, approved_scope, expires_at }) => html`<li>
+      ({ cert_id, agent, platform, approved_scope, scope_descriptions, expires_at }) => html`<li>
         <p><a href=${at(`/delegations/${cert_id}`)}>${agent.name}</a> <span class="quiet">${delegations.of(platform.name)}</span></p>
-        ${scopeList(approved_scope)}
+        ${scopeList(approved_scope, scope_descriptions)}
         <p class="quiet">${expires_at === null ? home.forever : html`${home.until} ${time(expires_at)}`}</p></li>`,
     )}</ul>
     <p><a href=${at("/delegations")}>${home.allDelegations}</a></p></section>`;

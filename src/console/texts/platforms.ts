@@ -64,6 +64,15 @@ export const PLATFORMS = {
   ceilingHint:
     "No agent of this platform can be given more, whoever approves. It can be narrowed later, and never widened: choose what the application needs.",
   ceilingEmpty: "Choose 1 to 64 scopes",
+  described: {
+    legend: "Your words for",
+    label: "Label",
+    labelHint:
+      "Up to 60 characters. People who approve see it instead of the scope. Requests keep the words from when they were made.",
+    description: "What it lets an agent do",
+    sensitive: "Sensitive",
+    sensitiveHint: "People see it last, and must select it themselves.",
+  },
   callbackUrl: "Callback URL",
   callbackUrlHint: "Where events are sent, by https. You may set it later.",
   submitNew: "Register the platform",

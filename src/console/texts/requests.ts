@@ -23,6 +23,8 @@ export const SCOPES = {
     "meeting:attend": "Cannot speak or record.",
   } as Record<string, string>,
   does: (scope: string, platform: string) => `do what ${platform} calls ${scope.slice("custom:".length)}`,
+  doesLabelled: (label: string, platform: string) => `do what ${platform} calls “${label}”`,
+  says: "says:",
   grants: (scopes: readonly string[]) => `that is ${scopes.join(", ")}`,
 };
 

@@ -5,13 +5,17 @@ const MONEY = /^(payments|transact|contract):/;
 /**
  * Returns scopes in the order in which people should read them: sensitive ones, money and contracts,
  * wildcards, other known scopes, and last those whose meaning only their platform knows. Keeps the order
- * otherwise.
+ * otherwise. `isSensitive` can add scopes that a platform calls sensitive.
  */
-export function byRisk(scopes: readonly string[]): string[] {
+export function byRisk(
+  scopes: readonly string[],
+  isSensitive: (scope: string) => boolean = () => false,
+): string[] {
+  const rank = (scope: string) => (isSensitive(scope) ? 0 : rankOf(scope));
   return scopes.toSorted((one, other) => rank(one) - rank(other));
 }
 
-function rank(scope: string): number {
+function rankOf(scope: string): number {
   if (SENSITIVE_SCOPES.has(scope)) return 0;
   if (MONEY.test(scope)) return 1;
   if (scope.startsWith("custom:")) return 4;

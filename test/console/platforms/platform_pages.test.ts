@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startApi, type TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
+import { registerPlatform } from "../../support/platform_world.ts";
 import { browserOf, formIn } from "../support/console.ts";
 import { platformViewer } from "./platform_viewer.ts";
 
@@ -34,6 +35,30 @@ describe("a platform", () => {
     const none = await opened.send("change", { default_allowed_scopes: [] });
     expect(none.text).toContain("Choose 1 to 64 scopes.");
     expect(await read()).toMatchObject({ default_allowed_scopes: ["data:read"] });
+  });
+
+  test("gets words for its custom scopes, which its pages show", async () => {
+    const person = await api.person();
+    const { platformId } = await registerPlatform(person);
+    const path = `/console/platforms/${platformId}`;
+    const browser = browserOf(api, person.client);
+    const opened = await browser.open(`${path}/change`);
+    const missing = await opened.send("change", { label_0: "Refund an order" });
+    expect(missing.text).toContain('id="change-words_0-fault"');
+    const copied = { label_0: "Read data", words_0: "Reads" };
+    expect((await opened.send("change", copied)).words).toContain("must not look like a scope");
+    const words = { label_0: "Refund an order", words_0: "Pays a customer back", sensitive_0: "on" };
+    const changed = await opened.send("change", words);
+    expect(changed.path).toBe(`${path}?notice=changed`);
+    expect(changed.words).toContain("custom:orders:refund Refund an order");
+    const read = async () =>
+      (await person.client.get(`/v1/service/platforms/${platformId}`)).body.scope_descriptions;
+    const [label, description] = ["Refund an order", "Pays a customer back"];
+    expect(await read()).toEqual({ "custom:orders:refund": { label, description, sensitive: true } });
+    const again = await browser.open(`${path}/change`);
+    expect(formIn(again, "change").fields).toMatchObject(words);
+    await again.send("change", { label_0: "", words_0: "" });
+    expect(await read()).toEqual({});
   });
 
   test("can be published under a verified domain, and made a draft again", async () => {

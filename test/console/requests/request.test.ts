@@ -32,7 +32,45 @@ async function certificateOf({ client }: Person, requestId: string) {
   };
 }
 
+/** Creates a request for a custom scope of a platform that describes this scope, and opens its page. */
+async function described(words: { label: string; description: string; sensitive?: boolean }) {
+  const person = await api.person();
+  const scope = "custom:orders:refund";
+  const platform = await registerPlatform(person, { scope_descriptions: { [scope]: words } });
+  const made = await requested(api, { requested_scope: [scope, "data:read"] }, { person, platform });
+  const browser = browserOf(api, person.client);
+  const page = await browser.open(`/console/requests/${made.requestId}`);
+  return { ...made, scope, page, browser };
+}
+
 describe("the page about a pending request", () => {
+  test("shows a platform's words for its scope, as its words, and leaves a sensitive scope unselected", async () => {
+    const words = { label: "Refund an order", description: "Pays a customer back", sensitive: true };
+    const { page, scope, person, platform, requestId, browser } = await described(words);
+    expect(page.words).toContain("Shop says: Pays a customer back");
+    expect(page.text).toContain("<q><bdi>Pays a customer back</bdi></q>");
+    const boxes = [...page.text.matchAll(/<input[^>]*name="approved_scope"[^>]*>/g)].map(([box]) => box);
+    expect(boxes.map((box) => [/value="([^"]+)"/.exec(box)?.[1], box.includes(" checked")])).toEqual([
+      ["data:read", true],
+      [scope, false],
+    ]);
+    const changed = { scope_descriptions: { [scope]: { label: "See an order", description: "Looks" } } };
+    await person.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, { body: changed });
+    const again = await browser.open(`/console/requests/${requestId}`);
+    expect(again.words).toContain("Refund an order");
+    expect(again.words).not.toContain("See an order");
+    for (const list of ["/console/requests", "/console"]) {
+      expect((await browser.open(list)).words).toContain(`${scope} Refund an order`);
+    }
+  });
+
+  test("keeps a label inside its quotes in the sentence about the risk", async () => {
+    const { page } = await described({ label: "Look” only <b>", description: "https://evil.example" });
+    expect(page.words).toContain("do what Shop calls “\u2068Look' only <b>\u2069”");
+    expect(page.text).not.toContain("<b>");
+    expect(page.text).not.toContain('href="https://evil');
+  });
+
   test("shows the requester, the scopes and the expiry in plain words", async () => {
     const { page, person, agentId } = await waiting({
       requested_scope: ["data:*", "payments:send", "custom:orders:refund"],

@@ -45,7 +45,7 @@ async function load({ call, params }: Visit) {
 function says({ texts }: Visit, { certificate, vocabulary }: Loaded): Html {
   const { agent, platform, approved_scope: scopes, expires_at: expiresAt, cert_json } = certificate;
   const constraints = cert_json.constraints as unknown[];
-  const words = { vocabulary, platform: platform.name };
+  const words = { vocabulary, platform: platform.name, descriptions: certificate.scope_descriptions };
   return grant(texts, words, { agent: agent.name, scopes, constraints, expiresAt });
 }
 

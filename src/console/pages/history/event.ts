@@ -6,6 +6,7 @@ import { type Html, html } from "../../../html/html.ts";
 import type { Call } from "../../core/calls.ts";
 import { page, signedIn, type Visit } from "../../core/page.ts";
 import { decisionBadge, neededFor, reasonText, ruleTables } from "../../elements/decisions.ts";
+import { labelledScope } from "../../elements/scopes.ts";
 import { facts, time } from "../../elements/values.ts";
 import { outcomeCard, receiptCard } from "./receipts.ts";
 
@@ -75,7 +76,10 @@ function whatHappened(visit: Visit, { event, certificate }: Shown): Html {
       texts.history.result,
       html`${decisionBadge(texts, details)}${reason !== undefined && html`${" "}${reason}`}`,
     ],
-    details.required_scope !== undefined && [words.asked, html`<code>${details.required_scope}</code>`],
+    details.required_scope !== undefined && [
+      words.asked,
+      labelledScope(details.required_scope, event.scope_label),
+    ],
     details.action_profile !== undefined && [words.action, details.action_profile],
     [words.agent, agentOf(visit, event)],
     [words.platform, platformOf(visit, event)],

@@ -7,6 +7,7 @@ import { sentence } from "../../core/forms.ts";
 import { page, Unchanged, type Visit } from "../../core/page.ts";
 import { decisionBadge, reasonText } from "../../elements/decisions.ts";
 import { pager, staleNote, table } from "../../elements/listing.ts";
+import { labelledScope } from "../../elements/scopes.ts";
 import { time } from "../../elements/values.ts";
 import { askedFor, FILTER_FIELDS, historyFilter, isNarrowed } from "./filters.ts";
 
@@ -77,7 +78,8 @@ function list(visit: Visit, { events, nextCursor }: History): Html {
           { label: words.result, cell: (event) => decisionBadge(visit.texts, event.details) },
           {
             label: words.scope,
-            cell: ({ details }) => details.required_scope && html`<code>${details.required_scope}</code>`,
+            cell: ({ details, scope_label }) =>
+              details.required_scope && labelledScope(details.required_scope, scope_label),
           },
           { label: words.reason, cell: ({ details }) => reasonText(visit.texts, details) },
           {

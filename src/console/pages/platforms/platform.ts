@@ -53,7 +53,7 @@ function about(visit: Visit, { platform }: Loaded): Html {
   return html`<section class="card"><h2>${words.facts}</h2>
     ${facts([
       platform.description !== "" && [words.description, platform.description],
-      [words.ceiling, scopeList(platform.default_allowed_scopes)],
+      [words.ceiling, scopeList(platform.default_allowed_scopes, platform.scope_descriptions)],
       [words.registered, time(platform.created_at)],
       [words.id, copyable(visit.texts, { id: "platform-id", text: platform.platform_id })],
     ])}

@@ -1,12 +1,14 @@
 import { type Html, html } from "../../../html/html.ts";
-import type { RegisteredAnswer } from "../../../platforms/platform_answers.ts";
+import type { ScopeDescriptions } from "../../../input/platform_fields.ts";
+import type { PlatformAnswer, RegisteredAnswer } from "../../../platforms/platform_answers.ts";
 import type { Fields } from "../../core/forms.ts";
 import { type Outcome, page, type Visit } from "../../core/page.ts";
-import { areaField, boxField, textField } from "../../elements/fields.ts";
-import { form } from "../../elements/form.ts";
+import { areaField, boxField, checkField, textField } from "../../elements/fields.ts";
+import { form, readerOf } from "../../elements/form.ts";
 import { pickedScopes, scopeChoices, scopePicker } from "../../elements/scopes.ts";
 import { onceOnly, shownOnce, tryKeyLine } from "../../elements/secrets.ts";
 import { copyBlock } from "../../elements/values.ts";
+import type { Texts } from "../../texts/texts.ts";
 import { declaredNote, isOrganization } from "./platform.ts";
 
 const FORM = "register";
@@ -146,7 +148,7 @@ export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>
     if (platform.declared_by !== null || !visit.may("change_platform")) {
       return html`${declaredNote(visit, platform)}`;
     }
-    const said = { vocabulary, platform: platform.name };
+    const said = { vocabulary, platform: platform.name, descriptions: platform.scope_descriptions };
     return form(visit, {
       name: CHANGE,
       content: html`${textField(visit, {
@@ -173,7 +175,8 @@ export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>
         hint: words.narrow,
         isTicked: () => true,
         choices: scopeChoices(visit.texts, said, platform.default_allowed_scopes),
-      })}`,
+      })}
+      ${describedFields(visit, platform)}`,
       submit: words.save,
     });
   },
@@ -181,11 +184,12 @@ export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>
     [CHANGE]: {
       errorFields: { invalid_scopes: SCOPES, ceiling_widened: SCOPES },
       faults: ({ platforms }) => ({ [SCOPES]: platforms.ceilingEmpty }),
-      async submit({ call, params, at }, fields) {
+      async submit({ call, params, at, texts }, fields) {
         const body = {
           name: fields.get("name"),
           description: lineFeeds(fields.get("description")),
           [SCOPES]: fields.all(SCOPES),
+          scope_descriptions: readDescribed(texts, fields),
         };
         await call("change_platform", { params, body });
         return { to: at(`/platforms/${params.platform_id}`), notice: "changed" };
@@ -197,4 +201,55 @@ export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>
 async function loadPlatform({ call, params }: Visit) {
   const [platform, vocabulary] = await Promise.all([call("get_platform", { params }), call("list_scopes")]);
   return { platform, vocabulary };
+}
+
+/** Returns fields for the words about each custom scope of the platform. */
+function describedFields(visit: Visit, { default_allowed_scopes, scope_descriptions }: PlatformAnswer): Html {
+  const words = visit.texts.platforms.described;
+  const custom = default_allowed_scopes.filter((scope) => scope.startsWith("custom:"));
+  return html`${custom.map((scope, place) => {
+    const described = Object.hasOwn(scope_descriptions, scope) ? scope_descriptions[scope] : undefined;
+    return html`<fieldset class="field"><legend>${words.legend} <code>${scope}</code></legend>
+      <input type="hidden" name=${`scope_${place}`} value=${scope} />
+      ${textField(visit, {
+        form: CHANGE,
+        name: `label_${place}`,
+        label: words.label,
+        hint: words.labelHint,
+        value: described?.label ?? "",
+        required: false,
+        attributes: { maxlength: 60, autocomplete: "off" },
+      })}
+      ${textField(visit, {
+        form: CHANGE,
+        name: `words_${place}`,
+        label: words.description,
+        value: described?.description ?? "",
+        required: false,
+        attributes: { maxlength: 200, autocomplete: "off" },
+      })}
+      ${checkField(visit, {
+        form: CHANGE,
+        name: `sensitive_${place}`,
+        label: words.sensitive,
+        hint: words.sensitiveHint,
+        value: described?.sensitive === true ? "on" : "",
+      })}</fieldset>`;
+  })}`;
+}
+
+/** Reads the words about custom scopes. A scope without a label and a description has none. */
+function readDescribed(texts: Texts, fields: Fields): ScopeDescriptions {
+  const reader = readerOf(texts, fields);
+  const kept = fields.all(SCOPES);
+  const described: ScopeDescriptions = {};
+  for (let place = 0; fields.get(`scope_${place}`) !== ""; place += 1) {
+    const scope = fields.get(`scope_${place}`);
+    const [label, description] = [`label_${place}`, `words_${place}`];
+    if (!kept.includes(scope) || reader.optional(label) + reader.optional(description) === "") continue;
+    const sensitive = fields.get(`sensitive_${place}`) === "on";
+    described[scope] = { label: reader.text(label), description: reader.text(description), sensitive };
+  }
+  reader.check();
+  return described;
 }

@@ -70,7 +70,7 @@ async function load(visit: Visit) {
     call("get_delegation_request", { params }),
     call("list_scopes"),
   ]);
-  const words = { vocabulary, platform: request.platform.name };
+  const words = { vocabulary, platform: request.platform.name, descriptions: request.scope_descriptions };
   const preview = request.status === "pending" ? await previewOf(visit, { request, words }) : undefined;
   const certificate =
     request.cert_id === null

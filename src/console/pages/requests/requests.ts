@@ -44,7 +44,10 @@ export const requestsPage = page<Listed>({
         caption: words.title,
         columns: [
           { label: words.agent, cell: (request) => agent(visit, request) },
-          { label: words.scopes, cell: ({ requested_scope }) => scopeList(requested_scope) },
+          {
+            label: words.scopes,
+            cell: ({ requested_scope, scope_descriptions }) => scopeList(requested_scope, scope_descriptions),
+          },
           { label: words.asked, cell: ({ created_at }) => time(created_at) },
           { label: words.state, cell: ({ status }) => badge(words.states[status], TONES[status]) },
         ],
@@ -70,10 +73,10 @@ export const askPage = page<Awaited<ReturnType<typeof load>>>({
   load,
   title: ({ texts }, { agent }) => texts.ask.title(agent.name),
   back: ({ at }, { agent }) => ({ to: at(`/agents/${agent.agent_id}`), text: agent.name }),
-  render(visit, { agent, platform, vocabulary }) {
+  render(visit, { platform, vocabulary }) {
     const { texts } = visit;
-    const words = { vocabulary, platform: agent.platform.name };
     if (platform === undefined) return html`<p>${texts.agent.deletedLead}</p>`;
+    const words = { vocabulary, platform: platform.name, descriptions: platform.scope_descriptions };
     return html`<p class="lead">${texts.ask.lead}</p>
       ${form(visit, {
         name: FORM,
