@@ -15,7 +15,7 @@ export const SCHEMA_NAMES: Readonly<Record<string, string>> = {
   VerifyOrganizationDomainAnswer: "Domain",
   GetPlatformAnswer: "Platform",
   PlatformScopeDescriptionsValue: "ScopeDescription",
-  ChangePlatformBodyScopeDescriptionsValue: "NewScopeDescription",
+  ChangePlatformBodyScopeDescriptionsValue: "ScopeText",
   RegisterPlatformBody: "PlatformRegistration",
   PlatformDeclaredBy: "PlatformObject",
   RegisterPlatformAnswer: "RegisteredPlatform",

@@ -36,8 +36,8 @@ func main() {
 	individual := client.NewSetAccountTypeBodyIndividual("individual")
 	ok(person.AuthAPI.SetAccountType(signedIn).SetAccountTypeRequest(
 		client.SetAccountTypeBodyIndividualAsSetAccountTypeRequest(individual)).Execute())
-	platform := ok(person.PlatformsAPI.RegisterPersonalPlatform(signedIn).RegisterPersonalPlatformBody(
-		*client.NewRegisterPersonalPlatformBody("Shop", "agentic_api", []string{scope})).Execute())
+	platform := ok(person.PlatformsAPI.RegisterPersonalPlatform(signedIn).PlatformRegistration(
+		*client.NewPlatformRegistration("Shop", "agentic_api", []string{scope})).Execute())
 
 	keyed := withKey(ctx, "api_key", platform.ApiKey)
 	agent := ok(application.ConnectionsAPI.CreateAgent(keyed, platform.ConnectionId).CreateAgentBody(

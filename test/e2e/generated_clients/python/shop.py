@@ -23,10 +23,10 @@ from client.models import (
     CreateAgentBodyAgentType,
     Decision,
     Error,
+    PlatformRegistration,
     PresentProofBody,
     Proof,
     RegisteredPlatform,
-    RegisterPersonalPlatformBody,
     RequestDelegationAnswer,
     RequestDelegationBody,
     RevokeDelegationAnswer,
@@ -71,7 +71,7 @@ def main(base: str, email: str) -> None:
     ok(SetProfileAnswer, set_profile.sync(client=person, body=profile))
     individual = SetAccountTypeBodyIndividual(account_type="individual")
     ok(SetAccountTypeAnswer, set_account_type.sync(client=person, body=individual))
-    shop = RegisterPersonalPlatformBody(name="Shop", surface_type="agentic_api", default_allowed_scopes=[SCOPE])
+    shop = PlatformRegistration(name="Shop", surface_type="agentic_api", default_allowed_scopes=[SCOPE])
     platform = ok(RegisteredPlatform, register_personal_platform.sync(client=person, body=shop))
 
     application = AuthenticatedClient(
