@@ -109,6 +109,38 @@ describe.skipIf(missing !== undefined)("a release and the namespaces that its op
     await succeeds(["uninstall", RELEASE, ...args]);
   });
 
+  test.each([
+    ["all namespaces to a list", { operator: { watchNamespaces: [], allNamespaces: true } }],
+    ["a list to no operator", { operator: { watchNamespaces: ["shop", "desk"] } }],
+    ["all namespaces to no operator", { operator: { watchNamespaces: [], allNamespaces: true } }],
+  ])(
+    "refuse the change from %s while only the operator can let an object disappear",
+    async (change, before) => {
+      const isOff = change.endsWith("no operator");
+      const off = { operator: { enabled: false }, admissionPolicies: { enabled: false } };
+      const after = isOff ? mergeValues(PRODUCTION, off) : watching("shop");
+      const platforms = `${GROUP}/desk/platforms`;
+      await succeeds(["install", RELEASE, CHART, "--no-hooks"], mergeValues(PRODUCTION, before));
+      expect(await tried(after)).toMatchObject({ isGood: true });
+      const kept = { ...platform, metadata: { name: "shop", finalizers: ["deputize.io/revoke"] } };
+      expect((await cluster.call("POST", platforms, kept)).status).toBe(201);
+      const { err, isGood } = await tried(after);
+      const what = isOff
+        ? "operator.enabled=false ends the watch of desk"
+        : "operator.watchNamespaces no longer has desk";
+      expect(err).toContain(
+        `${what}, where Platform shop still is: without the operator nobody could delete it`,
+      );
+      expect(isGood).toBe(false);
+      expect(await tried(mergeValues(PRODUCTION, before))).toMatchObject({ isGood: true });
+      const { uid } = (await cluster.call("GET", `${platforms}/shop`)).body.metadata as { uid: string };
+      const metadata = { annotations: { "deputize.io/force-delete": uid }, finalizers: null };
+      await cluster.call("PATCH", `${platforms}/shop`, { metadata }, "application/merge-patch+json");
+      await cluster.call("DELETE", `${platforms}/shop`);
+      await succeeds(["uninstall", RELEASE, "--no-hooks"]);
+    },
+  );
+
   test("need no right on autoscalers without autoscaling", async () => {
     const { body } = await cluster.call("GET", "/apis");
     const names = (body.groups as { name: string }[]).map(({ name }) => name);

@@ -23,6 +23,7 @@
 {{- end -}}
 
 {{- define "deputize.validateOperator" -}}
+{{- include "deputize.validateUnwatched" . -}}
 {{- with .Values.operator -}}
 {{- if .enabled -}}
 {{- if and .watchNamespaces .allNamespaces -}}
@@ -55,9 +56,6 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- if .watchNamespaces -}}
-{{- include "deputize.validateUnwatched" $ -}}
-{{- end -}}
 {{- $id := include "deputize.clusterId" $ -}}
 {{- if not $id -}}
 {{- fail "operator.clusterId is empty. Give this cluster a name that is never changed, such as prod-eu; under another one every object is registered again." -}}
@@ -76,8 +74,10 @@
 {{- end -}}
 
 {{/* Refuses to end the watch of a namespace whose objects only the operator can let disappear. Otherwise neither these
-     objects nor the namespace could be deleted. */}}
+     objects nor the namespace could be deleted. An operator without WATCH_NAMESPACES works in all namespaces. */}}
 {{- define "deputize.validateUnwatched" -}}
+{{- $isOn := not (not .Values.operator.enabled) -}}
+{{- $watched := ternary (.Values.operator.watchNamespaces | default list) list $isOn -}}
 {{- $former := list -}}
 {{- $live := lookup "apps/v1" "Deployment" .Release.Namespace (printf "%s-operator" (include "deputize.fullname" .)) -}}
 {{- range dig "spec" "template" "spec" "containers" list $live -}}
@@ -87,12 +87,17 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- range $namespace := $former -}}
-{{- if not (has $namespace $.Values.operator.watchNamespaces) -}}
+{{- if and $live (or $watched (not $isOn)) -}}
+{{- /* An empty name looks in all namespaces. */ -}}
+{{- range $place := $former | default (list "") -}}
+{{- if not (has $place $watched) -}}
 {{- range $kind := list "Delegation" "Agent" "Platform" -}}
-{{- range (lookup "deputize.io/v1alpha1" $kind $namespace "").items -}}
-{{- if has "deputize.io/revoke" (.metadata.finalizers | default list) -}}
-{{- fail (printf "operator.watchNamespaces no longer has %s, where %s %s still is: without the operator nobody could delete it or revoke its authority. First delete the objects there and wait until they are gone, or keep the namespace in the list." $namespace $kind .metadata.name) -}}
+{{- range (lookup "deputize.io/v1alpha1" $kind $place "").items -}}
+{{- $namespace := .metadata.namespace -}}
+{{- if and (has "deputize.io/revoke" (.metadata.finalizers | default list)) (not (has $namespace $watched)) -}}
+{{- $what := ternary "operator.watchNamespaces no longer has" "operator.enabled=false ends the watch of" $isOn -}}
+{{- fail (printf "%s %s, where %s %s still is: without the operator nobody could delete it or revoke its authority. First delete the objects there and wait until they are gone, or keep the namespace watched." $what $namespace $kind .metadata.name) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
