@@ -176,8 +176,7 @@ function linkRow(objects: readonly AnyObject[], username: string): Row {
     return failed(name, detail, "kubectl deputize link shows what an owner of the account has to do.");
   }
   const counted = mine.find(({ status }) => status?.decidedBy === username);
-  if (counted !== undefined) {
-    return ok(name, `${username} is linked: Delegation ${counted.metadata.name} shows it`);
-  }
-  return skipped(name, `no decision of ${username} here shows whether this user is linked to an account`);
+  // An owner may have ended the link since, and only the service knows the links.
+  const known = counted && `${username} was linked when Delegation ${counted.metadata.name} was decided. `;
+  return skipped(name, `${known ?? ""}Not known here: whether ${username} is linked to an account now`);
 }
