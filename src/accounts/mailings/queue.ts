@@ -69,7 +69,7 @@ with due as (
   update delegation_requests set lapse_noted_at = :now
   where request_id in (
     select request_id from delegation_requests
-    where status = 'pending' and lapse_noted_at is null and expires_at <= :now and expires_at > :since
+    where status in ('pending', 'expired') and lapse_noted_at is null and expires_at <= :now and expires_at > :since
     limit :count for update skip locked
   )
   returning request_id
@@ -79,7 +79,10 @@ with due as (
 )
 select count(*)::int as noted from due`;
 
-/** Notes each request that lapsed, once. Leaves out what lapsed so long ago that a mail would be dropped. */
+/**
+ * Notes each undecided request that lapsed, once. It is `expired` if somebody has looked at the account's
+ * requests since. Leaves out what lapsed so long ago that a mail would be dropped.
+ */
 export async function noteLapses(db: Database, now: Date): Promise<void> {
   await noteAll(db, NOTE_LAPSES, { now, since: addSeconds(now, -LONGEST_WAIT) });
 }

@@ -46,7 +46,7 @@ const BELONGS = roleIn("'owner', 'approver', 'developer', 'auditor'");
 const WAITS = `r.status = 'pending' and r.expires_at > :now and ${DECIDES}
   and not (h.four_eyes and r.requested_by is not distinct from :person)`;
 
-const LAPSED = "r.status = 'pending' and r.lapse_noted_at is not null";
+const LAPSED = "r.status in ('pending', 'expired') and r.lapse_noted_at is not null";
 
 const CONDITIONS: Record<MailKind, string> = {
   request_waits: WAITS,

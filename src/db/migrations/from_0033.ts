@@ -201,7 +201,7 @@ alter table delegation_requests add column lapse_noted_at timestamptz;
     {
       name: "delegation_requests_lapsing",
       table: "delegation_requests",
-      on: "(expires_at) where status = 'pending'",
+      on: "(expires_at) where status in ('pending', 'expired')",
     },
   ],
 };

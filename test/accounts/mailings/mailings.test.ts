@@ -366,6 +366,27 @@ describe("a request that lapses", () => {
     }
   });
 
+  test.each(["before", "after"])(
+    "brings its mails once also if somebody looks at it %s the service notes the lapse",
+    async (order) => {
+      const { owner, developer, ask } = await organization();
+      const requestId = await ask();
+      const expires_at = addSeconds(api.clock.now(), -1);
+      await api.db("delegation_requests").where({ request_id: requestId }).update({ expires_at });
+      const look = async () => {
+        const page = `/v1/service/delegations/requests/${requestId}`;
+        expect((await actingFor(owner, owner.accountId).get(page)).body.status).toBe("expired");
+      };
+      if (order === "before") await look();
+      await noteLapses(api.db, api.clock.now());
+      await look();
+      await noteLapses(api.db, addSeconds(api.clock.now(), 60));
+      for (const { email } of [owner, developer]) {
+        expect((await subjectsTo(email)).filter((subject) => subject.endsWith("lapsed"))).toHaveLength(1);
+      }
+    },
+  );
+
   test("brings one mail to a person who asked and could have decided", async () => {
     const { person, requestId } = await requested(api);
     api.clock.set(addSeconds(await lapseOf(requestId), 1));
@@ -379,11 +400,13 @@ describe("a request that lapses", () => {
     const decided = await requested(api);
     const old = await requested(api);
     await approve(decided.person, decided.requestId, ["data:read"]);
-    const ids = [old.requestId, decided.requestId];
+    const looked = await requested(api);
+    const ids = [old.requestId, looked.requestId, decided.requestId];
     const lapsed = addSeconds(api.clock.now(), -3 * DAY);
     await api.db("delegation_requests").whereIn("request_id", ids).update({ expires_at: lapsed });
+    await looked.person.client.get("/v1/service/delegations/requests");
     await noteLapses(api.db, api.clock.now());
-    for (const { person } of [decided, old]) {
+    for (const { person } of [decided, old, looked]) {
       expect((await subjectsTo(person.email)).filter((subject) => subject.includes("lapsed"))).toEqual([]);
     }
   });
