@@ -10,6 +10,7 @@ import { loadSchemas, type Schemas } from "../operator/schema/schemas.ts";
 import { changesBetween } from "./changes.ts";
 import { findFaults } from "./find_faults.ts";
 import { formerFiles, GitFailed } from "./former_files.ts";
+import { findOtherJson, isOtherJson } from "./other_json.ts";
 import {
   annotations,
   type Counts,
@@ -106,7 +107,7 @@ function linesOf({ findings, counts, changes }: Result, { base = "", json, githu
 
 /**
  * The files of a folder, or its only file `name`. `skipped` has the paths that are not read: hidden ones, and
- * JSON files that are not manifests.
+ * JSON files of other programs.
  */
 type Source = { folder: string; files: ManifestText[]; skipped: string[]; name?: string };
 
@@ -120,13 +121,9 @@ async function readSource(path: string): Promise<Source> {
   }
   const { files, fault } = await readTexts(path, 0, NAMES);
   if (fault !== undefined) throw new UsageError(`${JSON.stringify(path)}: ${fault}`);
-  const skipped = [...(await listHidden(path, NAMES)), ...files.filter(isOtherJson).map((file) => file.path)];
-  return { folder: path, files: files.filter((file) => !isOtherJson(file)), skipped };
-}
-
-/** Returns whether a file is JSON of another program, such as `package.json`. Such a file has no kind. */
-function isOtherJson({ path, text }: ManifestText): boolean {
-  return path.endsWith(".json") && text !== undefined && !/"kind"|\\u/.test(text);
+  const others = await findOtherJson(path, files);
+  const skipped = [...(await listHidden(path, NAMES)), ...others];
+  return { folder: path, files: files.filter((file) => !others.has(file.path)), skipped };
 }
 
 async function readFormer({ folder, name }: Source, base: string): Promise<Source> {

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdir } from "node:fs/promises";
+import { mkdir, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { definitionsFolder } from "../../src/operator/schema/read_crds.ts";
@@ -366,6 +366,42 @@ describe("deputize check compares objects with each other", () => {
     expect(out).toContain(`1 object of 1 file. Skipped: ${skipped.join(", ")}.\n`);
     const { folder: hidden } = await manifestFolder({ ".a.yaml": [shop] });
     expect((await check(hidden)).err).toMatch(/has no object of Deputize\. Skipped: \.a\.yaml\.\n$/);
+  });
+
+  test("skips JSON of other programs that is too large, unreadable or unparsable", async () => {
+    const large = JSON.stringify({ kind: "x".repeat(1024 * 1024) });
+    const { folder } = await manifestFolder({
+      "a.yaml": [shop],
+      "latin.json": Buffer.from('{"kind":"\xe9"}', "latin1"),
+      "package-lock.json": large,
+      "twice.json": '{"kind":1,"kind":2}',
+    });
+    await symlink("nowhere.json", join(folder, "link.json"));
+    const skipped = ["latin.json", "link.json", "package-lock.json", "twice.json"];
+    expect(await checkJson(folder)).toMatchObject({ ok: true, files: 1, findings: [], skipped });
+  });
+
+  test("reports JSON that mentions the API group or the namespace bindings, whatever is wrong with it", async () => {
+    const wide = Buffer.from(`{"a":1,"a":"deputize.io"}`, "utf16le");
+    const misspelled = { apiVersion: shop.apiVersion, Kind: "Agent", metadata: { name: "bot" } };
+    const found = await findingsIn({
+      "escaped.json": '{"a":1,"a":"deputize\\u002eio"}',
+      "kind.json": JSON.stringify(misspelled),
+      "large.json": `${" ".repeat(1024 * 1024 - 5)}"deputize.io"`,
+      "later.json": `${" ".repeat(1024 * 1024)}"\\u0064eputize.io"`,
+      "latin.json": Buffer.from('"deputize.io \xe9"', "latin1"),
+      "tenants.json": '{"metadata":{"name":"deputize-tenants"},"kind":"ConfigMap","kind":""}',
+      "wide.json": Buffer.concat([Buffer.from([0xff, 0xfe]), wide]),
+    });
+    expect(found).toEqual([
+      expect.stringMatching(/^escaped\.json:1:\d+ error .*/),
+      expect.stringMatching(/^kind\.json:1:\d+ error Kind: unknown field → kind$/),
+      "large.json:1:1 error has more than 1048576 bytes",
+      "later.json:1:1 error has more than 1048576 bytes",
+      "latin.json:1:1 error is not UTF-8",
+      expect.stringMatching(/^tenants\.json:1:\d+ error .*/),
+      "wide.json:1:1 error is not UTF-8",
+    ]);
   });
 
   test("reads the items of a List, and leaves out other kinds", async () => {

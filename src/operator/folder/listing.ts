@@ -190,15 +190,26 @@ const HARMLESS = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY;
  * Throws if the file cannot be read.
  */
 export async function readRegularFile(path: string, maxBytes: number): Promise<FileText> {
-  if (!(await stat(path)).isFile()) return { fault: NOT_REGULAR };
-  const file = await open(path, HARMLESS);
+  const file = await openRegularFile(path);
+  if (file === undefined) return { fault: NOT_REGULAR };
   try {
-    if (!(await file.stat()).isFile()) return { fault: NOT_REGULAR };
     const bytes = await readUpTo(file, maxBytes + 1);
     return bytes.length > maxBytes ? { fault: `has more than ${maxBytes} bytes` } : textOf(bytes);
   } finally {
     await file.close();
   }
+}
+
+/**
+ * Opens a regular file, or the target of a link to one, for reading. Returns `undefined` for a file of
+ * another kind. Throws if the file cannot be opened.
+ */
+export async function openRegularFile(path: string): Promise<FileHandle | undefined> {
+  if (!(await stat(path)).isFile()) return undefined;
+  const file = await open(path, HARMLESS);
+  if ((await file.stat()).isFile()) return file;
+  await file.close();
+  return undefined;
 }
 
 /** Decodes UTF-8. kubectl refuses other bytes, so replacing them would read a different text. */
