@@ -16,7 +16,7 @@ export type EventTables = {
   webhook_recoveries: WebhookRecoveryRow;
   notices: NoticeRow;
   mail_topics: MailTopicRow;
-  mailings: MailingRow;
+  mail_choices: MailChoiceRow;
   mailing_queues: MailingQueueRow;
   reports: ReportRow;
 };
@@ -160,16 +160,8 @@ export type MailKind = "request_waits" | "request_lapses" | "request_decided" | 
 
 export type MailTopicRow = { topic_id: string; kind: MailKind; request_id: string; created_at: Date };
 
-/** How often a person gets a kind of mail. The other columns belong to former versions. */
-export type MailingRow = {
-  account_id: string;
-  kind: MailKind;
-  choice: "every" | "daily" | "off";
-  request_ids: string[];
-  due_at: Date | null;
-  next_attempt_at: Date | null;
-  attempts: number;
-};
+/** How often a person gets a kind of mail. */
+export type MailChoiceRow = { account_id: string; kind: MailKind; choice: "every" | "daily" | "off" };
 
 /** Requests of an account about which a person waits for a mail, and the last mail. */
 export type MailingQueueRow = {

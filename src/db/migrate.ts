@@ -33,7 +33,7 @@ import {
   eventLog,
 } from "./migrations/from_0020.ts";
 import { from0026 } from "./migrations/from_0026.ts";
-import { latest } from "./migrations/from_0033.ts";
+import { latest } from "./migrations/from_0032.ts";
 import { buildIndexes, type GrowingBound, type GrowingIndex, proveBounds } from "./online_changes.ts";
 import { requireSessions } from "./pooler/check_poolers.ts";
 import { createRefusalCheck } from "./refusals.ts";

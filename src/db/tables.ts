@@ -220,8 +220,6 @@ export type DelegationRequestRow = DeclaredColumns & {
   reminded_at: Date | null;
   /** When mails noted that nobody had decided in time. */
   lapse_noted_at: Date | null;
-  /** Whether the Kubernetes object that declared the request is deleted. */
-  object_gone: boolean;
 };
 
 export type CertificateRow = {

@@ -5,7 +5,7 @@ import { type Migration, migrations } from "../../src/db/migrate.ts";
 import { outcomes } from "../../src/db/migrations/from_0005.ts";
 import { credits, grantAmounts, keptSecrets, verifierNames } from "../../src/db/migrations/from_0012.ts";
 import { organizations } from "../../src/db/migrations/from_0026.ts";
-import { acceptedBy, setups } from "../../src/db/migrations/from_0033.ts";
+import { mailsAndMakers } from "../../src/db/migrations/from_0032.ts";
 import { type TestDatabase, testDatabase } from "../support/postgres.ts";
 
 /** The tests share one database. Each test applies the migrations up to the one that it checks. */
@@ -177,8 +177,8 @@ test("the organizations migration keeps the owner of existing organizations and 
   await expect(claim("now()"), "a domain is one organization's").rejects.toMatchObject({ code: "23505" });
 });
 
-test("the migration of setups finds who set up links, bindings and confirmations", async () => {
-  await before(setups);
+/** Sets up links, bindings and confirmations, and returns a check of the makers that the migration finds. */
+async function withSetups(): Promise<() => Promise<void>> {
   const [opener, owner, former, other] = [
     await insertAccount(),
     await insertAccount(),
@@ -233,36 +233,42 @@ test("the migration of setups finds who set up links, bindings and confirmations
     other,
     at,
   ]);
-  await apply();
-  const names = new Map([
-    [opener, "opener"],
-    [owner, "owner"],
-    [former, "former"],
-    [other, "other"],
-  ]);
-  const found = async (sql: string) =>
-    (await client.query(sql)).rows.map((row) => Object.values(row).map((id) => names.get(String(id)) ?? id));
-  expect(
-    await found("select username, member_id, linked_by from cluster_approvers order by username"),
-  ).toEqual([
-    ["of-former", null, "former"],
-    ["of-owner", "owner", "owner"],
-    ["older", "opener", "opener"],
-    ["personal", "other", "other"],
-  ]);
-  expect(await found("select namespace, accepted_by from namespace_bindings order by namespace")).toEqual([
-    ["asking", null],
-    ["older", "opener"],
-    ["team", "former"],
-  ]);
-  expect(await found("select adopted_id, confirmed_by from adoptions order by adopted_id")).toEqual([
-    ["p1", "owner"],
-    ["p2", "other"],
-  ]);
-});
+  return async () => {
+    const names = new Map([
+      [opener, "opener"],
+      [owner, "owner"],
+      [former, "former"],
+      [other, "other"],
+    ]);
+    const found = async (sql: string) =>
+      (await client.query(sql)).rows.map((row) =>
+        Object.values(row).map((id) => names.get(String(id)) ?? id),
+      );
+    expect(
+      await found("select username, member_id, linked_by from cluster_approvers order by username"),
+    ).toEqual([
+      ["of-former", null, "former"],
+      ["of-owner", "owner", "owner"],
+      ["older", "opener", "opener"],
+      ["personal", "other", "other"],
+    ]);
+    expect(
+      await found("select namespace, accepted_by from namespace_bindings where cluster_id = 'c1' order by 1"),
+    ).toEqual([
+      ["asking", null],
+      ["older", "opener"],
+      ["team", null],
+    ]);
+    expect(await found("select adopted_id, confirmed_by from adoptions order by adopted_id")).toEqual([
+      ["p1", "owner"],
+      ["p2", "other"],
+    ]);
+  };
+}
 
-test("the migration of makers finds who accepted principals and listed verifiers, and forgets former members", async () => {
-  await before(acceptedBy);
+test("the migration of makers finds who set up what, and forgets former members", async () => {
+  await before(mailsAndMakers);
+  const checkSetups = await withSetups();
   const [opener, owner, former, person] = [
     await insertAccount(),
     await insertAccount(),
@@ -330,10 +336,18 @@ test("the migration of makers finds who accepted principals and listed verifiers
   await act(owner, "change_connection", 1, { connection_id: shop.connection });
   await act(owner, "change_connection", 1, { connection_id: declared.connection });
   await act(opener, "change_connection", 2, { connection_id: declared.connection });
-  const bind = "insert into namespace_bindings values ($1, 'c2', $2, null, false, now(), now(), $3)";
-  await client.query(bind, [opener, "of-former", former]);
-  await client.query(bind, [opener, "of-owner", owner]);
+  for (const [namespace, who] of [
+    ["of-former", former],
+    ["of-owner", owner],
+  ] as const) {
+    await client.query("insert into namespace_bindings values ($1, 'c2', $2, null, false, now(), now())", [
+      opener,
+      namespace,
+    ]);
+    await act(who, "accept_namespace_binding", 3, { cluster: "c2", namespace });
+  }
   await apply();
+  await checkSetups();
   const MAKERS =
     "select human_id, accepted_by from accepted_principals where connection_id = $1 order by human_id";
   expect(await found(MAKERS, shop.connection)).toEqual([

@@ -7,7 +7,7 @@ export async function readChoices(
   db: Database,
   accountId: string,
 ): Promise<Partial<Record<MailKind, MailChoice>>> {
-  const rows = await db("mailings").where({ account_id: accountId }).select("kind", "choice");
+  const rows = await db("mail_choices").where({ account_id: accountId }).select("kind", "choice");
   return Object.fromEntries(rows.map(({ kind, choice }) => [kind, choice]));
 }
 
@@ -17,15 +17,11 @@ export async function changeChoice(
   { accountId, kind, choice, now }: { accountId: string; kind: MailKind; choice: MailChoice; now: Date },
 ): Promise<void> {
   const key = { account_id: accountId, kind };
-  await tx("mailings")
+  await tx("mail_choices")
     .insert({ ...key, choice })
     .onConflict(["account_id", "kind"])
-    .ignore();
-  // What former versions left here goes to the queues when it is due, unless the person wants no such mails.
+    .merge();
   const dropped = { request_ids: [], due_at: null, next_attempt_at: null, attempts: 0 };
-  await tx("mailings")
-    .where(key)
-    .update({ choice, ...(choice === "off" && dropped) });
   const queues = await tx("mailing_queues")
     .where({ person_id: accountId, kind })
     .orderBy("account_id")

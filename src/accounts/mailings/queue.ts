@@ -100,22 +100,13 @@ select account_id as person from accounts where account_id = r.account_id and ow
 union all
 select account_id from organization_members where organization_id = r.account_id and role in ('owner', 'approver')`;
 
-/**
- * Also takes over what former versions left in `mailings`, where all accounts shared one row. Locks rows in
- * the order of {@link changeChoice}.
- */
+/** Locks rows in the order of {@link changeChoice}. */
 const SPREAD = `
 with topic as (
   delete from mail_topics where topic_id in (
     select topic_id from mail_topics order by topic_id limit :count for update skip locked
   )
   returning kind, request_id, topic_id, created_at
-), former as (
-  select account_id, kind, request_ids from mailings where next_attempt_at <= :now
-  order by account_id, kind limit :count for update skip locked
-), taken as (
-  update mailings m set request_ids = '{}', due_at = null, next_attempt_at = null, attempts = 0
-  from former f where m.account_id = f.account_id and m.kind = f.kind
 ), wanted as (
   select p.person, r.account_id, t.kind, t.request_id, t.topic_id, t.created_at
   from topic t join delegation_requests r on r.request_id = t.request_id
@@ -128,12 +119,9 @@ with topic as (
     select c.approved_by from certificates c where c.request_id = r.request_id and t.kind = 'authority_lent'
   ) as p
   where p.person is not null
-  union all
-  select f.account_id, r.account_id, f.kind, r.request_id, 0, r.created_at
-  from former f join delegation_requests r on r.request_id = any (f.request_ids)
 ), grouped as (
   select w.person, w.account_id, w.kind, array_agg(w.request_id order by w.topic_id) as ids
-  from wanted w left join mailings c on c.account_id = w.person and c.kind = w.kind
+  from wanted w left join mail_choices c on c.account_id = w.person and c.kind = w.kind
   where coalesce(c.choice, 'every') <> 'off' group by w.person, w.account_id, w.kind
 ), spread as (
   insert into mailing_queues as m
@@ -178,7 +166,7 @@ with due as (
 update mailing_queues m set attempts = m.attempts + 1, next_attempt_at = :until
 from due d
 join accounts a on a.account_id = d.person_id
-left join mailings c on c.account_id = d.person_id and c.kind = d.kind
+left join mail_choices c on c.account_id = d.person_id and c.kind = d.kind
 where m.person_id = d.person_id and m.account_id = d.account_id and m.kind = d.kind
 returning m.person_id, m.account_id, m.kind, a.email, coalesce(c.choice, 'every') as choice, m.request_ids,
   m.omitted, m.omitted_since, m.attempts, m.due_at, m.mailed_at, m.streak`;

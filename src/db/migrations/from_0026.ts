@@ -262,19 +262,6 @@ alter table connections add column outside_verifiers text[] not null default '{}
 `,
 };
 
-/** Lets the upkeep find requests that nobody decided without reading all requests. */
-export const undecidedRequests = {
-  name: "0032_undecided_requests",
-  sql: "comment on index delegation_requests_undecided is 'Serves the deletion of undecided requests'",
-  indexes: [
-    {
-      name: "delegation_requests_undecided",
-      table: "delegation_requests",
-      on: "(expires_at) where status in ('pending', 'expired', 'withdrawn') and external_id is null",
-    },
-  ],
-};
-
 /** The migrations of this file, in order. */
 export const from0026 = [
   organizations,
@@ -283,5 +270,4 @@ export const from0026 = [
   rotationRequests,
   creditSlices,
   outsideVerifiers,
-  undecidedRequests,
 ];

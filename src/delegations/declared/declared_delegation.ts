@@ -105,8 +105,11 @@ export async function endDelegation(
   const { cert_id, account_id } = await requireDeclaredDelegation(deps.db, externalId);
   if (cert_id !== null) await revokeCertificate(deps, account_id, cert_id, { reason, revokedBy: null });
   if (isGone) {
-    const unmarked = { external_id: externalId, object_gone: false };
-    await deps.db("delegation_requests").where(unmarked).update({ object_gone: true });
+    await deps.db.raw(
+      `insert into gone_requests select request_id from delegation_requests
+       where external_id = ? and status in ('expired', 'withdrawn') on conflict do nothing`,
+      [externalId],
+    );
   }
   return requireDeclaredDelegation(deps.db, externalId);
 }

@@ -7,8 +7,8 @@ const BATCH = 1_000;
 /** `batch`: maximum number of rows that one statement deletes. */
 type DeleteDeps = { db: Database; now: Date; keptDays: number; signal?: AbortSignal; batch?: number };
 
-/** The requests that can be deleted. Each condition is that of an index. */
-const DELETABLE = ["external_id is null", "object_gone"];
+/** The requests that can be deleted: those of people, and those of deleted objects. */
+const DELETABLE = ["external_id is null", "request_id in (select request_id from gone_requests)"];
 
 /**
  * Deletes requests that nobody approved or denied, `keptDays` days after they expired or would have expired.

@@ -460,19 +460,6 @@ describe("a request that lapses", () => {
   });
 });
 
-test("the sender takes over what a former version of the service kept with a person's choice", async () => {
-  const { person, requestId } = await requested(api);
-  expect(await api.mailsTo(person.email)).toHaveLength(1);
-  const due = addSeconds(api.clock.now(), 60);
-  const key = { account_id: person.accountId, kind: "request_waits" } as const;
-  const former = { request_ids: [requestId], due_at: due, next_attempt_at: due, attempts: 1 };
-  await api.db("mailings").insert({ ...key, choice: "every", ...former });
-  api.clock.set(due);
-  expect(await api.mailsTo(person.email)).toHaveLength(2);
-  const taken = { request_ids: [], due_at: null, next_attempt_at: null, attempts: 0 };
-  expect(await api.db("mailings").where(key).first()).toMatchObject(taken);
-});
-
 test("the upkeep deletes what is known about a mail of the day before, and no sooner", async () => {
   const { person } = await requested(api);
   await api.mailsTo(person.email);

@@ -12,7 +12,7 @@ export async function fingerprintOf(db: Database): Promise<Fingerprint> {
     `select c.oid::regclass::text as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
      where n.nspname = current_schema() and c.relkind in ('r', 'p') and not c.relispartition
        and c.relname not like '%migration%'
-       and c.relname not in ('organization_activity', 'mail_topics', 'mailings', 'mailing_queues', 'notices') order by 1`,
+       and c.relname not in ('organization_activity', 'mail_topics', 'mailing_queues', 'notices') order by 1`,
   );
   const each = tables.map(
     ({ name }) =>
