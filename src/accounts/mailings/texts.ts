@@ -34,7 +34,7 @@ export function mailContent(
   subjects: Subjects,
   { now, total }: { now: Date; total: number },
 ): MailContent {
-  return total === 1 ? ONE[kind](subjects[0], now) : MANY[kind](subjects, total);
+  return total === 1 ? ONE[kind](subjects[0], now) : MANY[kind](subjects, total, now);
 }
 
 const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
@@ -96,15 +96,15 @@ const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
   },
 };
 
-const MANY: Record<MailKind, (subjects: Subjects, total: number) => MailContent> = {
+const MANY: Record<MailKind, (subjects: Subjects, total: number, now: Date) => MailContent> = {
   request_waits: (subjects, total) =>
     several(subjects, total, `${total} requests to act for ${nameOf(subjects[0])} wait for your decision`),
-  request_lapses: (subjects, total) => ({
+  request_lapses: (subjects, total, now) => ({
     ...several(
       subjects,
       total,
       `${total} requests to act for ${nameOf(subjects[0])} ${whenLapsed(subjects)}`,
-      lapseOf,
+      (each) => lapseOf(each, now),
     ),
     ...(subjects.every(({ status }) => status === "lapsed") && { after: "" }),
   }),
@@ -171,8 +171,8 @@ function whenLapsed(subjects: Subjects): string {
   return subjects.some(({ status }) => status === "pending") ? "lapse soon or have lapsed" : "have lapsed";
 }
 
-function lapseOf({ status, expires_at }: Subject): string {
-  return status === "lapsed" ? "lapsed" : `lapses on ${dayOf(expires_at)}`;
+function lapseOf({ status, expires_at }: Subject, now: Date): string {
+  return status === "lapsed" ? "lapsed" : `lapses ${endOn(expires_at, now)}`;
 }
 
 function several(

@@ -22,9 +22,13 @@ export function endOn(end: Date, now: Date): string {
     : `on ${dayOf(end)}`;
 }
 
-/** Returns a length of less than two days in words, such as "15 minutes". */
+/** Returns a length in hours and minutes, such as "2 hours 30 minutes", rounded up to a minute. */
 export function lengthOf(seconds: number): string {
-  const [count, unit] =
-    seconds < 7200 ? [Math.ceil(seconds / 60), "minute"] : [Math.round(seconds / 3600), "hour"];
-  return `${count} ${unit}${count === 1 ? "" : "s"}`;
+  const minutes = Math.ceil(seconds / 60);
+  const parts = [counted(Math.floor(minutes / 60), "hour"), counted(minutes % 60, "minute")];
+  return parts.filter((part) => part !== "").join(" ");
+}
+
+function counted(count: number, unit: string): string {
+  return count === 0 ? "" : `${count} ${unit}${count === 1 ? "" : "s"}`;
 }

@@ -36,10 +36,21 @@ test("a mail about an approval gives the time of day of an end within two days",
   expect(after).toContain("It ends on 28 Nov 2026 at 10:57 UTC.");
 });
 
+test("a mail about several requests that lapse gives the time of day of each lapse", () => {
+  const lapses = { ...SUBJECT, expires_at: new Date("2026-11-29T09:15:00Z") };
+  const { items } = mailContent("request_lapses", [lapses, lapses], { now: NOW, total: 2 });
+  const item = "“Refund helper” of “Webshop”: lapses on 29 Nov 2026 at 09:15 UTC";
+  expect(items).toEqual([item, item]);
+});
+
 test.each([
   [1, "1 minute"],
   [61, "2 minutes"],
+  [3600, "1 hour"],
+  [7199, "2 hours"],
   [7200, "2 hours"],
+  [7201, "2 hours 1 minute"],
+  [8999, "2 hours 30 minutes"],
 ])("lengthOf returns %i seconds as %j", (seconds, words) => {
   expect(lengthOf(seconds)).toBe(words);
 });
