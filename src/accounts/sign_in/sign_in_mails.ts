@@ -115,8 +115,9 @@ export async function forgetMail(db: Database, mailId: string): Promise<void> {
 }
 
 /**
- * Plans the email that reports wrong codes to their address: after `from` or more wrong codes in 24 hours,
- * and at most once in that time. Returns the email's id and the number of wrong codes.
+ * Plans the email that reports wrong codes to their address: after `from` or more tries in 24 hours, and at
+ * most once in that time. Returns the email's id and the number of tries. A wrong code that was compared with
+ * two codes counts as two tries.
  */
 export async function planNotice(
   db: Database,

@@ -45,16 +45,17 @@ export function linkMail(email: string, code: string, signInUrl: string): Mail {
   };
 }
 
-function noticeMail(email: string, tries: number): Mail {
+/** Returns the email that reports wrong codes, without their number: one can count as two tries. */
+function noticeMail(email: string): Mail {
   return {
     to: email,
     subject: "Wrong sign-in codes for your address",
     text: lines(
-      `${tries} wrong sign-in codes were entered for this address in the last 24 hours.`,
+      "Wrong sign-in codes were entered for this address in the last 24 hours.",
       "",
       "If that was not you, somebody may be trying to sign in as you. You need not do anything: after",
-      `${DAY_TRIES} wrong codes in a day, sign-in mails carry a long code that nobody can guess. Do not give`,
-      "a code to anybody who asks you for one. This notice is sent at most once a day.",
+      `at most ${DAY_TRIES} wrong codes in a day, sign-in mails carry a long code that nobody can guess.`,
+      "Do not give a code to anybody who asks you for one. This notice is sent at most once a day.",
     ),
   };
 }
@@ -67,8 +68,8 @@ function lines(...text: string[]): string {
 export type FailureNotice = { db: Database; mailer: Pick<Mailer, "send">; hashes: CodeHashes; log: Logger };
 
 /**
- * Sends an email to an address after five or more wrong codes in 24 hours, at most once in that time, whether
- * or not the address has an account. Never rejects because of the mail server. If sending fails, the next
+ * Sends an email to an address after five or more counted tries in 24 hours, at most once in that time. It
+ * does not matter whether the address has an account. Never rejects because of the mail server. If sending fails, the next
  * wrong code tries again.
  */
 export async function mailFailureNotice(
@@ -80,7 +81,7 @@ export async function mailFailureNotice(
   if (planned === undefined) return;
   log.warn({ tries: planned.tries }, "an address has had repeated wrong sign-in codes");
   try {
-    await mailer.send(noticeMail(email, planned.tries));
+    await mailer.send(noticeMail(email));
   } catch (error) {
     log.warn(describeMailError(error), "a notice of wrong sign-in codes could not be mailed");
     if (!isInDoubt(error)) await forgetMail(db, planned.mailId);
