@@ -99,7 +99,7 @@ describe("a link of a cluster user", () => {
     const { count, all, text } = await linkMails();
     expect([count(opener), count(owner), all]).toEqual([1, 1, 2]);
     expect(text?.replaceAll("\u2060", "")).toContain(`“${owner.email}” linked a user of a cluster`);
-    const facts = `- User: “${ANN.username}”\n- Cluster: “c1”\n- Member: “${approver.email}”\n`;
+    const facts = `- User: ${ANN.username}\n- Cluster: “c1”\n- Member: “${approver.email}”\n`;
     expect(text?.replaceAll("\u2060", "")).toContain(facts);
     expect(text).toContain(`/console/for/${id}/clusters\n`);
     await must(actingFor(opener, id).post(PATH, ANN));

@@ -1,7 +1,7 @@
-import { html, inlineStyle, renderDocument } from "../../html/html.ts";
+import { html, inlineStyle, type Piece, renderDocument } from "../../html/html.ts";
 import { rootOf } from "../../input/url.ts";
 import type { Mail } from "../mail/smtp.ts";
-import type { MailContent } from "./texts.ts";
+import { type ExactItem, type MailContent, unlinked } from "./texts.ts";
 
 const STYLE = `
 body { margin: 0; padding: 24px 12px; background: #eef0ee; color: #17211c; font: 16px/1.5 system-ui, sans-serif }
@@ -42,7 +42,7 @@ export function renderMail(content: MailContent, { baseUrl, stop }: MailPlace): 
     text: [
       heading,
       ...paragraphs,
-      ...(items.length > 0 ? [items.map((item) => `- ${item}`).join("\n")] : []),
+      ...(items.length > 0 ? [items.map((item) => `- ${textOf(item)}`).join("\n")] : []),
       ...(purpose === undefined ? [] : [purpose]),
       `${button.label}: ${root}${button.path}`,
       ...(after === "" ? [] : [after]),
@@ -62,7 +62,7 @@ export function renderMail(content: MailContent, { baseUrl, stop }: MailPlace): 
         <main>
           <h1>${heading}</h1>
           ${paragraphs.map((paragraph) => html`<p>${paragraph}</p>`)}
-          ${items.length > 0 && html`<ul>${items.map((item) => html`<li>${item}</li>`)}</ul>`}
+          ${items.length > 0 && html`<ul>${items.map((item) => html`<li>${htmlOf(item)}</li>`)}</ul>`}
           ${purpose !== undefined && html`<p>${purpose}</p>`}
           <p><a class="button" href=${`${root}${button.path}`}>${button.label}</a></p>
           ${after !== "" && html`<p class="quiet">${after}</p>`}
@@ -74,4 +74,15 @@ export function renderMail(content: MailContent, { baseUrl, stop }: MailPlace): 
       </body>
     </html>`),
   };
+}
+
+function textOf(item: string | ExactItem): string {
+  return typeof item === "string" ? item : `${item.label}: ${item.exact}`;
+}
+
+/** Puts the parts of an exact name in elements of their own, so that mail programs recognize no link. */
+function htmlOf(item: string | ExactItem): Piece {
+  if (typeof item === "string") return item;
+  const parts = unlinked(item.exact).split("\u2060");
+  return html`${`${item.label}: `}<code>${parts.map((part) => html`<span>${part}</span>`)}</code>`;
 }

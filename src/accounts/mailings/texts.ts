@@ -13,11 +13,14 @@ export type MailContent = {
   /** Why the agent needs it, in the words of whoever asks. */
   purpose?: string;
   /** The list in the mail, such as permissions of one request, or several requests. */
-  items: string[];
+  items: (string | ExactItem)[];
   button: { label: string; path: string };
   after: string;
   reason: string;
 };
+
+/** A name of strangers that people copy, so a mail shows exactly its characters. The name has one line. */
+export type ExactItem = { label: string; exact: string };
 
 /** Items that a mail lists. It gives the number of all others. */
 const LISTED = 10;
@@ -270,6 +273,6 @@ export function quoted(text: string): string {
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 
 /** Puts an invisible character after each character at which mail programs recognize a URL or an address. */
-function unlinked(text: string): string {
+export function unlinked(text: string): string {
   return text.replaceAll(/[.:/@。．｡]/g, "$&\u2060");
 }

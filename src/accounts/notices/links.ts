@@ -70,7 +70,7 @@ export function linkContent(payload: string): MailContent {
       `${quoted(noted.linked_by)} linked a user of a cluster. From now on the user's approvals and denials in the cluster count as the member's, as long as the member may approve.`,
     ],
     items: [
-      `User: ${quoted(noted.username)}`,
+      { label: "User", exact: noted.username },
       `Cluster: ${quoted(noted.cluster)}`,
       `Member: ${quoted(noted.member)}`,
       `Account: ${noted.account_id}`,

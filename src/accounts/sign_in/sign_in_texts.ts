@@ -69,8 +69,8 @@ export type FailureNotice = { db: Database; mailer: Pick<Mailer, "send">; hashes
 
 /**
  * Sends an email to an address after five or more counted tries in 24 hours, at most once in that time. It
- * does not matter whether the address has an account. Never rejects because of the mail server. If sending fails, the next
- * wrong code tries again.
+ * does not matter whether the address has an account. Never rejects because of the mail server. If sending
+ * fails, the next wrong code tries again.
  */
 export async function mailFailureNotice(
   { db, mailer, hashes, log }: FailureNotice,

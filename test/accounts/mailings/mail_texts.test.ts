@@ -3,6 +3,7 @@ import { mailKinds } from "../../../src/accounts/mailings/kinds.ts";
 import { renderMail } from "../../../src/accounts/mailings/render.ts";
 import type { Subject } from "../../../src/accounts/mailings/subjects.ts";
 import { mailContent } from "../../../src/accounts/mailings/texts.ts";
+import { linkContent } from "../../../src/accounts/notices/links.ts";
 import { NOW, PLACE, subject } from "./mail_samples.ts";
 
 const ONE = { now: NOW, total: 1 };
@@ -65,6 +66,21 @@ test.each(mailKinds)("a mail of the kind %s contains no link that strangers chos
     }
   }
 });
+
+test.each(["ann@evil.example", "https://evil.example/#ann", "<a href=x>evil.example</a>"])(
+  "a mail about the linked user %j shows the name without a link, and so that people can copy it",
+  (username) => {
+    const people = { member: "ann@webshop.example", linked_by: "owner@webshop.example" };
+    const link = { account_id: subject().account_id, cluster: "c1", username, ...people };
+    const { text, html = "" } = renderMail(linkContent(JSON.stringify(link)), PLACE);
+    expect(text).toContain(`\n- User: ${username}\n`);
+    expect(html).not.toMatch(/evil\.example|@evil|https:\/\/evil|<a href=x>/);
+    const shown = html
+      .replaceAll(/<[^>]*>/g, "")
+      .replaceAll(/&#(\d+);/g, (_, code) => String.fromCharCode(code));
+    expect(shown).toContain(`User: ${username}`);
+  },
+);
 
 test("a mail lists ten requests, and counts the others", () => {
   const many = Array.from({ length: 14 }, () => subject()) as [Subject, ...Subject[]];
