@@ -116,11 +116,19 @@ function endRoute({ db, clock }: Deps): Route {
 /** Longest name of a program that is shown, in characters. */
 const LONGEST_NAME = 32;
 
+/**
+ * Names of browsers that the parser knows. For others it returns whatever the user agent says, which could
+ * imitate the words of a page.
+ */
+const BROWSERS: ReadonlySet<string> = new Set(Object.values(Bowser.BROWSER_MAP));
+
 /** Returns a user agent's browser and system, such as "Firefox on Linux", or a program such as "curl". */
 export function deviceOf(userAgent: string | null): string | null {
   if (userAgent === null || userAgent === "") return null;
   const { browser, os } = Bowser.parse(userAgent);
-  const program = browser.name || /^[A-Za-z][\w.-]*/.exec(userAgent)?.[0]?.slice(0, LONGEST_NAME);
+  const program = BROWSERS.has(browser.name ?? "")
+    ? browser.name
+    : /^[A-Za-z][\w.-]*/.exec(userAgent)?.[0]?.slice(0, LONGEST_NAME);
   if (!program) return null;
   return os.name ? `${program} on ${os.name}` : program;
 }

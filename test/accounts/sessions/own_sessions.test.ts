@@ -56,6 +56,8 @@ describe("a person's list of sign-ins", () => {
   test.each([
     ["", null],
     ["()", null],
+    ["Your own browser (this browser)/1 (x)", "Your"],
+    ["http://evil.example/1 (x)", "http"],
     ["x".repeat(5_000), "x".repeat(32)],
     ["<script>alert(1)</script>", null],
     [`${FIREFOX}${" ".repeat(300)}Chrome/1`, "Firefox on Linux"],
