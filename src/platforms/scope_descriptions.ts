@@ -24,8 +24,9 @@ export function checkDescriptions(ceiling: readonly string[], descriptions: Scop
     if (!isOneScript(label)) throw refused(MIXED_SCRIPTS);
     const look = lookOf(label);
     if (BUILT_IN.has(look)) throw refused("must not look like a scope of the vocabulary");
-    if (taken.has(look)) throw refused("must differ from the other labels");
-    taken.add(look);
+    const key = look === "" ? label : look;
+    if (taken.has(key)) throw refused("must differ from the other labels");
+    taken.add(key);
   }
 }
 
@@ -33,14 +34,18 @@ function refused(fault: string): ApiError {
   return new ApiError("invalid_request", `scope_descriptions: label: ${fault}`);
 }
 
-/** Returns a text without differences that readers overlook: case, accents, punctuation, and 0 for o. */
+/**
+ * Returns a text without differences that readers overlook: case, accents of European letters, punctuation,
+ * and 0 for o. Marks of other letters can be vowels, which change the word.
+ */
 function lookOf(text: string): string {
   return text
     .normalize("NFKD")
     .toLowerCase()
     .replaceAll("0", "o")
     .replaceAll(/[1i|]/g, "l")
-    .replaceAll(/[^\p{L}\p{N}]/gu, "");
+    .replaceAll(/[^\p{L}\p{M}\p{N}]/gu, "")
+    .replaceAll(/(^|[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}\p{N}])\p{M}+/gu, "$1");
 }
 
 const BUILT_IN: ReadonlySet<string> = new Set(Object.entries(SCOPE_WORDS).flat().map(lookOf));

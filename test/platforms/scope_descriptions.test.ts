@@ -75,11 +75,21 @@ describe("scope_descriptions", () => {
     ["  read   DATA. ", "those words in another form"],
     ["Réad däta", "those words with accents"],
     ["Send e-mai1", "those words with a digit for a letter"],
+    ["Read data \u0308", "those words with an accent at their end"],
+    ["Read data ✅", "those words with a picture"],
     ["data:read", "the name of a scope of the vocabulary"],
   ])("refuses the label %j, %s", async (label) => {
     const { change } = await shop();
     const answer = await change({ [RATE]: words(label) });
     expect([answer.status, errorCode(answer)]).toEqual([400, "invalid_request"]);
+  });
+
+  test.each([
+    ["पढ़ना", "पढ़ाना"],
+    ["✅", "❌"],
+  ])("accepts the labels %j and %j, which differ", async (first, second) => {
+    const { change } = await shop();
+    expect((await change({ [RATE]: words(first), [REFUND]: words(second) })).status).toBe(200);
   });
 
   test("refuses descriptions over 200 characters, members that are missing, and two labels that look the same", async () => {
