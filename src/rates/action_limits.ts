@@ -96,12 +96,15 @@ export function createActionLimits({ db, metrics: { actionsLimited } }: Deps): A
       const giveBack = () => Promise.all(taken.map((rate) => rate.giveBack(key)));
       try {
         for (const rate of stored.get(action) ?? []) {
-          await consumeRate(rate, key, ({ resetMs }) => limited(action, resetMs));
+          await consumeRate(rate, key, ({ resetMs }) => {
+            // `perform` may throw the refusal of another action, which counts for that action.
+            actionsLimited.inc({ action });
+            return limited(action, resetMs);
+          });
           taken.push(rate);
         }
         return await perform();
       } catch (error) {
-        if (isLimit(error)) actionsLimited.inc({ action });
         await giveBack().catch(() => undefined);
         throw error;
       }
@@ -112,8 +115,4 @@ export function createActionLimits({ db, metrics: { actionsLimited } }: Deps): A
 function limited(action: LimitedAction, waitMs: number): ApiError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
   return new ApiError("action_limited", actionLimits[action].what, { "retry-after": String(seconds) });
-}
-
-function isLimit(error: unknown): boolean {
-  return error instanceof ApiError && error.code === "action_limited";
 }

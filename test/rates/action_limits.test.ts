@@ -79,13 +79,26 @@ describe("the limit of an action", () => {
     expect(results.filter((result) => result === "done")).toHaveLength(points);
   });
 
-  test("counts each refusal in deputize_actions_limited_total", async () => {
-    const { act, metrics } = await exhausted();
-    const read = async () =>
-      (await metrics.registry.metrics()).match(/limited_total\{action="replace_key"\} (\d+)/)?.[1];
-    expect(await read()).toBe("0");
-    await act();
-    await act();
-    expect(await read()).toBe("2");
+  describe("deputize_actions_limited_total", () => {
+    const counts = async ({ registry }: ReturnType<typeof createMetrics>) => {
+      const text = await registry.metrics();
+      const read = (action: string) => Number(text.match(`limited_total{action="${action}"} (\\d+)`)?.[1]);
+      return [read(ACTION), read("requested_key")];
+    };
+
+    test("counts each refusal", async () => {
+      const { act, metrics } = await exhausted();
+      expect(await counts(metrics)).toEqual([0, 0]);
+      await act();
+      await act();
+      expect(await counts(metrics)).toEqual([2, 0]);
+    });
+
+    test("counts the refusal of an action inside another one only for the inner one", async () => {
+      const { key, within, metrics } = await exhausted();
+      const nested = within("requested_key", key, () => within(ACTION, key, done));
+      await expect(nested).rejects.toMatchObject({ code: "action_limited" });
+      expect(await counts(metrics)).toEqual([1, 0]);
+    });
   });
 });
