@@ -172,13 +172,18 @@ const WORKS: Work[] = [
     },
   },
   {
-    title: "deletes a namespace's request to act for an account after 14 days",
+    title: "deletes a namespace's request to act for an account after 14 days, and what it recorded",
     async prepare() {
       const { accountId } = await organization();
       await askForBinding(first, accountId, { clusterId: "c1", namespace: "team-a" });
+      const object = { account_id: accountId, cluster_id: "c1", namespace: "team-a", name: "shop" };
+      await first.db("declared_ceilings").insert({ ...object, ceiling: ["data:read"] });
       return addSeconds(now, 14 * DAY);
     },
-    left: async () => (await first.db("namespace_bindings").whereNull("accepted_at")).length,
+    left: async () => {
+      const asking = await first.db("namespace_bindings").whereNull("accepted_at");
+      return asking.length + (await first.db("declared_ceilings")).length;
+    },
   },
   {
     title: "drops an archived month of the history after HISTORY_RETENTION_MONTHS",

@@ -61,8 +61,8 @@ export async function fixNamespaceUid(
 
 /**
  * Records that a namespace asks to act for an account, so that its owner sees it. The acceptance of a former
- * namespace of this name becomes a request, which keeps its limits as a proposal. Requests of one cluster
- * never displace those of a different cluster.
+ * namespace of this name becomes a request, which keeps its limits as a proposal. The recorded ceilings of
+ * that namespace's objects are deleted. Requests of one cluster never displace those of a different cluster.
  */
 export async function askForBinding(
   { db, clock }: Deps,
@@ -72,41 +72,48 @@ export async function askForBinding(
   const now = clock.now();
   const asking = () =>
     db("namespace_bindings").where({ account_id: accountId, cluster_id: clusterId }).whereNull("accepted_at");
-  await db("namespace_bindings as known")
-    .insert({
-      account_id: accountId,
-      cluster_id: clusterId,
-      namespace,
-      ceiling: null,
-      four_eyes: false,
-      asked_at: now,
-      accepted_at: null,
-      accepted_by: null,
-      namespace_uid: uid ?? null,
-    })
-    .onConflict(["account_id", "cluster_id", "namespace"])
-    .merge({
-      asked_at: now,
-      accepted_at: null,
-      accepted_by: null,
-      namespace_uid: db.raw("coalesce(excluded.namespace_uid, known.namespace_uid)"),
-    })
-    .whereRaw(
-      `case when known.accepted_at is null
-         then known.asked_at < ? or known.namespace_uid is distinct from coalesce(?, known.namespace_uid)
-         else known.namespace_uid <> ? end`,
-      [addSeconds(now, -NOTED_SECONDS), uid ?? null, uid ?? null],
-    );
+  const place = { account_id: accountId, cluster_id: clusterId, namespace };
+  await db.transaction(async (tx) => {
+    const noted = await tx("namespace_bindings as known")
+      .insert({
+        ...place,
+        ceiling: null,
+        four_eyes: false,
+        asked_at: now,
+        accepted_at: null,
+        accepted_by: null,
+        namespace_uid: uid ?? null,
+      })
+      .onConflict(["account_id", "cluster_id", "namespace"])
+      .merge({
+        asked_at: now,
+        accepted_at: null,
+        accepted_by: null,
+        namespace_uid: tx.raw("coalesce(excluded.namespace_uid, known.namespace_uid)"),
+      })
+      .whereRaw(
+        `case when known.accepted_at is null
+           then known.asked_at < ? or known.namespace_uid is distinct from coalesce(?, known.namespace_uid)
+           else known.namespace_uid <> ? end`,
+        [addSeconds(now, -NOTED_SECONDS), uid ?? null, uid ?? null],
+      )
+      .returning("namespace");
+    // A separate statement also sees the ceilings of a transaction for which the first statement waited.
+    if (noted.length > 0) await tx("declared_ceilings").where(place).delete();
+  });
   const beyond = await asking().orderBy("asked_at", "desc").offset(MAX_ASKING).pluck("namespace");
   if (beyond.length > 0) await asking().whereIn("namespace", beyond).delete();
 }
 
-/** Deletes requests that the list no longer shows. */
+/** Deletes requests that the list no longer shows, and the recorded ceilings of their namespaces' objects. */
 export async function sweepBindingRequests({ db, clock }: Deps): Promise<void> {
-  await db("namespace_bindings")
+  const place = ["account_id", "cluster_id", "namespace"];
+  const swept = db("namespace_bindings")
     .whereNull("accepted_at")
     .where("asked_at", "<", addSeconds(clock.now(), -ASKING_SECONDS))
-    .delete();
+    .delete()
+    .returning(place);
+  await db("declared_ceilings").with("swept", swept).whereIn(place, db("swept").select(place)).delete();
 }
 
 /** A binding, with the address of the owner who accepted it or changed its limits last. */

@@ -81,6 +81,17 @@ describe("an acceptance of a namespace", () => {
     expect(seen(agent)).toEqual(notBound);
   });
 
+  test("leaves no recorded ceilings to a namespace that was created again", async () => {
+    const narrow = { id: "c1.narrow", default_allowed_scopes: ["data:read"] };
+    await accept("c1/shop");
+    expect(await declareIn("first", narrow)).toBe(200);
+    await api.operator("DELETE", "/internal/v1/platforms/c1.narrow");
+    expect(seen(await declare("shop", { namespace_uid: "first" }))).toEqual([400, "ceiling_widened"]);
+    expect(await declareIn("second")).toBe(404);
+    await accept("c1/shop");
+    expect(await declareIn("second")).toBe(200);
+  });
+
   test("refuses an invalid uid", async () => {
     await accept("c1/shop");
     for (const namespace_uid of ["", "a b", "x".repeat(65)]) {
