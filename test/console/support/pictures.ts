@@ -25,9 +25,24 @@ export async function pictured(api: TestApi): Promise<Seen> {
   if (tried.status !== 200) throw new Error(tried.text);
   const { body } = await client.get("/v1/service/audit/personal?decision=deny");
   const [denied] = body.events as { event_id: string }[];
+  const { body: agents } = await client.get("/v1/service/agents");
+  const [shown] = agents.items as { platform: { platform_id: string } }[];
+  const described = await client.call("PATCH", `/v1/service/platforms/${shown?.platform.platform_id}`, {
+    body: {
+      scope_descriptions: {
+        "custom:orders:refund": {
+          label: "Refund orders",
+          description: "Pay customers back what they paid for an order",
+          sensitive: true,
+        },
+      },
+    },
+  });
+  if (described.status !== 200) throw new Error(described.text);
   const request = await selfRequest(person, connection, {
     agent_id: agent,
-    requested_scope: ["data:read", "payments:send", "custom:orders:refund"],
+    purpose: "Refund customers who cancel within 14 days",
+    requested_scope: ["data:read", "custom:orders:refund"],
     expires_in: 7 * 86_400,
     constraints: [
       { type: "max_amount", max_amount: 250, currency: "EUR" },
