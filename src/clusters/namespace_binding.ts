@@ -133,13 +133,14 @@ export async function listBindings({ db, clock }: Deps, accountId: string): Prom
 
 /**
  * Accepts a namespace, even without a request, or changes its limits. `by` is the owner who does so. Throws
- * `invalid_scopes`, `namespace_limit`, and `forbidden` if `by` is no longer an owner.
+ * `invalid_scopes`, `namespace_limit`, and `forbidden` if `by` is no longer an owner. With `seenUid`, throws
+ * `external_conflict` if the namespace of this name has another uid. Null means that no uid is known.
  */
 export async function acceptBinding(
   { db, clock }: Deps,
   accountId: string,
   { clusterId, namespace }: NamespacePlace,
-  { ceiling, fourEyes, by }: NamespaceLimits & { by: string },
+  { ceiling, fourEyes, by, seenUid }: NamespaceLimits & { by: string; seenUid?: string | null | undefined },
 ): Promise<NamespaceBindingRow> {
   const scopes = ceiling === null ? null : checkScopes(ceiling);
   const now = clock.now();
@@ -164,6 +165,9 @@ export async function acceptBinding(
         accepted_at: tx.raw("coalesce(known.accepted_at, excluded.accepted_at)"),
       })
       .returning("*");
+    if (seenUid !== undefined && row?.namespace_uid !== seenUid) {
+      throw new ApiError("external_conflict", "Another namespace of this name asks now: look at it again");
+    }
     const [counted] = await tx("namespace_bindings")
       .where({ account_id: accountId })
       .whereNotNull("accepted_at")

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
-import { clusterId, namespaceName } from "../input/cluster_fields.ts";
+import { clusterId, namespaceName, namespaceUid } from "../input/cluster_fields.ts";
 import { scopeList } from "../input/platform_fields.ts";
 import { isoTime } from "../input/schemas.ts";
 import { type Route, route } from "../route.ts";
@@ -16,6 +16,7 @@ const params = z.object({ cluster: clusterId, namespace: namespaceName });
 const shown = z.object({
   cluster: z.string(),
   namespace: z.string(),
+  namespace_uid: z.string().nullable(),
   status: z.enum(["asking", "accepted"]),
   ceiling: z
     .array(z.string())
@@ -74,13 +75,15 @@ function acceptRoute(deps: Deps): Route {
         .boolean()
         .default(false)
         .describe("Whether an approval in the cluster must come from another person than the requester"),
+      namespace_uid: namespaceUid.nullable().optional(),
     }),
     answer: { status: 200, schema: shown, description: "The binding from now on" },
-    errors: ["invalid_scopes", "namespace_limit"],
+    errors: ["invalid_scopes", "namespace_limit", "external_conflict"],
     async handle({ caller, params, body }) {
       const place = { clusterId: params.cluster, namespace: params.namespace };
       const { accountId: by, email: acceptor } = caller.person;
-      const limits = { ceiling: body.ceiling, fourEyes: body.four_eyes, by };
+      const { ceiling, four_eyes: fourEyes, namespace_uid: seenUid } = body;
+      const limits = { ceiling, fourEyes, by, seenUid };
       return { body: show({ ...(await acceptBinding(deps, caller.accountId, place, limits)), acceptor }) };
     },
   });
@@ -113,6 +116,7 @@ function show(row: ShownBinding): NamespaceBindingAnswer {
   return {
     cluster: row.cluster_id,
     namespace: row.namespace,
+    namespace_uid: row.namespace_uid,
     status: row.accepted_at === null ? "asking" : "accepted",
     ceiling: row.ceiling,
     four_eyes: row.four_eyes,

@@ -92,10 +92,27 @@ describe("an acceptance of a namespace", () => {
     expect(await declareIn("second")).toBe(200);
   });
 
+  test("refuses to accept another namespace than the one that the owner saw", async () => {
+    const uid = async () => (await binding())?.namespace_uid;
+    const conflict = [409, "external_conflict"];
+    expect(seen(await accept("c1/shop", { namespace_uid: "first" }))).toEqual(conflict);
+    expect(await binding()).toBeUndefined();
+    expect(await declareIn("first")).toBe(404);
+    expect(await uid()).toBe("first");
+    expect(seen(await accept("c1/shop", { namespace_uid: null }))).toEqual(conflict);
+    expect((await accept("c1/shop", { namespace_uid: "first" })).body.namespace_uid).toBe("first");
+    expect(await declareIn("second")).toBe(404);
+    expect(seen(await accept("c1/shop", { namespace_uid: "first" }))).toEqual(conflict);
+    expect(await binding()).toMatchObject({ status: "asking", namespace_uid: "second" });
+    expect((await accept("c1/shop", { namespace_uid: "second" })).status).toBe(200);
+    expect((await accept("c1/new", { namespace_uid: null })).body.namespace_uid).toBeNull();
+  });
+
   test("refuses an invalid uid", async () => {
     await accept("c1/shop");
     for (const namespace_uid of ["", "a b", "x".repeat(65)]) {
       expect(seen(await declare("shop", { namespace_uid }))).toEqual([400, "invalid_request"]);
+      expect(seen(await accept("c1/shop", { namespace_uid }))).toEqual([400, "invalid_request"]);
     }
   });
 });

@@ -28,6 +28,7 @@ export const clusterNamespacePage = page<Loaded>({
           // Without `unbounded`, the API refuses an empty list, and the page shows the error.
           ceiling: fields.get("unbounded") === "on" && scopes.length === 0 ? null : scopes,
           four_eyes: fields.get("four_eyes") === "on",
+          namespace_uid: fields.get("namespace_uid") || null,
         };
         await call("accept_namespace_binding", { params, body });
         return { to: at("/clusters"), notice: "namespace_accepted" };
@@ -58,6 +59,7 @@ function about({ texts, params }: Visit, { binding }: Loaded): Html {
   const { ceiling = null, accepted_at = null } = binding ?? {};
   return html`<section class="card">${facts([
     [words.cluster, params.cluster],
+    binding?.namespace_uid != null && [words.uid, binding.namespace_uid],
     [words.state, words.states[binding?.status ?? "none"]],
     accepted_at !== null && [words.acceptedAt, time(accepted_at)],
     accepted_at !== null && [words.acceptedBy, binding?.accepted_by ?? words.notKnown],
@@ -69,10 +71,14 @@ function about({ texts, params }: Visit, { binding }: Loaded): Html {
 function bounds(visit: Visit, { binding, vocabulary }: Loaded): Html {
   const words = visit.texts.clusters;
   const isAccepted = binding?.status === "accepted";
+  // A request has limits only if they are those of a former acceptance.
+  const isAgain = !isAccepted && (binding?.ceiling != null || binding?.four_eyes === true);
   return html`<section class="card"><h2>${isAccepted ? words.changeTitle : words.acceptTitle}</h2>
     ${!isAccepted && html`<p>${words.acceptLead}</p>`}
+    ${isAgain && html`<p>${words.acceptedBefore}</p>`}
     ${form(visit, {
       name: "accept",
+      hidden: { namespace_uid: binding?.namespace_uid ?? "" },
       content: html`${scopePicker(visit, {
         form: "accept",
         name: "ceiling",

@@ -29,12 +29,15 @@ export const CLUSTERS = {
   ownersOnly: "Owners accept namespaces and link approvers.",
 
   namespaceTitle: (namespace: string) => `Namespace ${namespace}`,
+  uid: "Uid in Kubernetes",
   state: "State",
   states: { asking: "asks to act for you", accepted: "acts for you", none: "has not asked" },
   acceptTitle: "Let it act for you",
   changeTitle: "Change its bounds",
   acceptLead:
     "Everybody who may write Platform objects there then decides, in your name, what its agents can be lent. You still approve every delegation.",
+  acceptedBefore:
+    "You accepted an earlier namespace of this name, with the bounds below. Somebody has deleted it and created this one.",
   ceilingField: "The most that its platforms may allow",
   ceilingHint: "A narrower ceiling applies to what is registered and asked for from now on.",
   unboundedField: "No bound: its platforms may allow whatever they name",

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { askForBinding } from "../../../src/clusters/namespace_binding.ts";
 import { startApi, type TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
 import { formIn } from "../support/console.ts";
@@ -19,7 +20,9 @@ async function scene() {
         unknown
       >[]
     ).find((binding) => binding.namespace === namespace);
-  return { seen, bindings };
+  const ask = (uid: string) =>
+    askForBinding(api, String(seen.ids.account), { clusterId: "c1", namespace: "team-a", uid });
+  return { seen, bindings, ask };
 }
 
 test("a namespace that requests to act for the account is accepted with a ceiling, changed, and removed", async () => {
@@ -53,6 +56,21 @@ test("a namespace that requests to act for the account is accepted with a ceilin
   const ended = await (await seen.open("/console/clusters/c1/team-a")).send("end");
   expect(ended.words).toContain("The namespace no longer acts for you.");
   expect(await bindings("team-a")).toBeUndefined();
+});
+
+test("a page that shows a former namespace accepts none that was created again", async () => {
+  const { seen, bindings, ask } = await scene();
+  await ask("first");
+  const page = await seen.open("/console/clusters/c1/team-a");
+  await page.send("accept", { ceiling: "data:read" });
+  const stale = await seen.open("/console/clusters/c1/team-a");
+  await ask("second");
+  const refused = await stale.send("accept", { ceiling: "data:read" });
+  expect(refused.words).toContain("Another namespace of this name asks now");
+  expect(refused.words).toContain("You accepted an earlier namespace of this name");
+  expect(await bindings("team-a")).toMatchObject({ status: "asking", namespace_uid: "second" });
+  await refused.send("accept", { ceiling: "data:read" });
+  expect(await bindings("team-a")).toMatchObject({ status: "accepted", namespace_uid: "second" });
 });
 
 test("a namespace can be accepted before it requests to act", async () => {
