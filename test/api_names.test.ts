@@ -73,13 +73,13 @@ test("the API mails invitations with a link to the console's page", async () => 
   ]);
 });
 
-test("the API mails notices with its URL, SERVICE_WORD and SUPPORT_CONTACT", async () => {
+test("the API mails notices with a link below BASE_URL, and with SUPPORT_CONTACT", async () => {
   const { accountId, email } = await api.person();
   await insertNotice(api.db, { accountId, at: api.clock.now() });
   await until("the notice is mailed", async () => (await mailTo(email)).includes("running low"));
   const text = await mailTo(email);
-  expect(text).toContain(`GET ${BASE_URL}/v1/desk/credits`);
-  expect(text).toContain(`They are at ${config.SUPPORT_CONTACT}`);
+  expect(text).toContain(`${BASE_URL}/console/for/${accountId}/credit`);
+  expect(text).toContain(`the people who run this service (${config.SUPPORT_CONTACT})`);
 });
 
 test("the API asks for a TXT record with SERVICE_WORD, when it verifies a domain and when it looks again", async () => {
