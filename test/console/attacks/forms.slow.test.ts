@@ -47,7 +47,10 @@ function carries(page: Page, name: string): boolean {
 /** Returns a form's fields, or only the form's name if the page does not currently show the form. */
 function fieldsIn(text: string, name: string): [string, string][] {
   const isShown = text.includes(`name="form" value="${name}"`);
-  return isShown ? formIn({ text }, name).pairs : [["form", name]];
+  if (!isShown) return [["form", name]];
+  // Without a choice, this form does nothing.
+  const session = name === "end_session" && /name="session_id"[^>]*value="([^"]+)"/.exec(text)?.[1];
+  return [...formIn({ text }, name).pairs, ...(session ? [["session_id", session] as [string, string]] : [])];
 }
 
 function withToken(pairs: [string, string][], token: string | undefined): string {
