@@ -48,7 +48,8 @@ export const settingSchema = z.object({
 });
 
 /**
- * Maximum number of concurrent connections, and of handshakes per second from one address. 0 means no limit.
+ * Maximum number of concurrent connections from all addresses, and of handshakes per second from one address.
+ * 0 means no limit.
  */
 export type ConnectionLimits = { most: number; handshakeRate: number };
 

@@ -53,8 +53,9 @@ export type EndLine = z.infer<typeof end>;
 const contentLines = [manifest, rows, end] as const;
 
 /**
- * Yields the lines of a backup before its signature, from the rows that `client`'s open transaction sees. The
- * transaction must be a snapshot. Closes the connection at the end of the iteration, even if it ends early.
+ * Yields all lines of a backup except the last one, its signature. Reads the rows in the open transaction of
+ * `client`, which must be a snapshot. Closes the connection at the end of the iteration, even if it ends
+ * early.
  */
 export async function* backupLines(client: pg.Client, manifest: Manifest): AsyncGenerator<string> {
   try {

@@ -104,7 +104,8 @@ export function createKeyCreation({
   }
 
   /**
-   * Returns the answer if the tenant's row, read at audit position `readAt`, says that it is being destroyed.
+   * Returns the answer for a tenant that is being destroyed according to its row. The row was read at audit
+   * position `readAt`.
    */
   async function answerForEnding(tenant: TenantRow, readAt: number): Promise<Refusal | "raced" | "damaged"> {
     const rows = { keys: [], tenants: [tenant] };

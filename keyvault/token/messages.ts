@@ -3,7 +3,7 @@ import { UserError } from "../errors.ts";
 /** A text encrypted under a version of the key-encryption key: `box` = nonce (12) ‖ ciphertext ‖ tag (16). */
 export type Wrapped = { kek: string; box: Uint8Array };
 
-/** File in which the child notes its tries of a PIN, and the key of the notes' hashes. */
+/** File with the child's notes about logins, and the key with which the notes hash refused PINs. */
 export type PinTriesPlace = { file: string; key: Uint8Array };
 
 /**
@@ -110,7 +110,9 @@ export class TokenError extends UserError {
   override readonly name = "TokenError";
 }
 
-/** A wrapped text was altered, moved to another context, or wrapped under another key. The token works. */
+/**
+ * A wrapped text was altered, moved to another context, or wrapped under another key. The token itself works.
+ */
 export class DamagedBox extends Error {
   override readonly name = "DamagedBox";
 

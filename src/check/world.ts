@@ -21,7 +21,10 @@ export type World = Pick<Entries, "unusable" | "others"> & {
   repeatedBindings: readonly BindingsEntry[];
 };
 
-/** Reads the files as the operator would, and validates each object as a change of the one in `former`. */
+/**
+ * Reads the files as the operator would. Validates each object as a change of the object with the same kind
+ * and name in `former`, if there is one.
+ */
 export function readWorld(files: readonly ManifestText[], schemas: Schemas, former?: World): World {
   const { objects, bindings, unusable, others } = readEntries(files);
   const [unique, repeated] = split(objects, ({ key }) => keyText(key));
@@ -68,7 +71,7 @@ function withStatus(object: object): AnyObject {
   return { ...object, status: {} } as AnyObject;
 }
 
-/** Returns the declared objects of a kind. */
+/** Returns the objects of a kind that are valid and declared only once. */
 export function objectsOf<K extends (typeof kinds)[number]>(
   { declared }: World,
   kind: K,

@@ -166,7 +166,10 @@ export async function acceptBinding(
       })
       .returning("*");
     if (seenUid !== undefined && row?.namespace_uid !== seenUid) {
-      throw new ApiError("external_conflict", "Another namespace of this name asks now: look at it again");
+      throw new ApiError(
+        "external_conflict",
+        "The namespace of this name is not the one that you saw: look at its request again",
+      );
     }
     const [counted] = await tx("namespace_bindings")
       .where({ account_id: accountId })

@@ -6,7 +6,7 @@ const DAY = 24 * 60 * 60;
 const INBOX_DAYS = 14;
 /** Days that a published event is kept. Fewer than `INBOX_DAYS`, so that the inbox still knows the event. */
 export const PUBLISHED_DAYS = 13;
-/** Days for finished deliveries, recoveries and notices, for held deliveries, and for dead letters. */
+/** Days that held deliveries, dead letters, and finished deliveries, recoveries and notices are kept. */
 const HISTORY_DAYS = 30;
 const BATCH = 1000;
 

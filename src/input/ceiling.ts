@@ -51,7 +51,9 @@ export function checkAccountCeiling(ceiling: readonly string[] | null, scopes: r
 /** Throws `ceiling_widened` with the scopes that `next` grants but `ceiling` does not. */
 export function checkShrinks(ceiling: readonly string[], next: readonly string[]): void {
   const added = coversScopes(ceiling, next);
-  if (added.length > 0) throw new ApiError("ceiling_widened", `The ceiling may only shrink: ${named(added)}`);
+  if (added.length > 0) {
+    throw new ApiError("ceiling_widened", `The ceiling may only shrink, and lacks ${named(added)}`);
+  }
 }
 
 /** Formats scopes for a message. Each is quoted and cut to a readable length. */

@@ -151,8 +151,8 @@ export type EndedOptions = {
 
 const ENDED_EVERY_MS = 60_000;
 /**
- * The condition whose transition time is the end of a Delegation. For an expired certificate, its expiry
- * counts.
+ * The condition whose last transition is the end of a Delegation, by the reason of its condition Ready. If
+ * the certificate has expired, its expiry is the end instead.
  */
 const ENDING: Partial<Record<Reason, string>> = { Denied: "Denied", Revoked: "Revoked", Expired: "Approved" };
 /** Labels and annotations of tools that would recreate a deleted object and so request approval again. */

@@ -106,8 +106,8 @@ async function writeRole(
 }
 
 /**
- * Ends what former members and former owners set up. Earlier versions leave it behind when they remove a
- * member, and they may run during an upgrade.
+ * Ends what former members and former owners set up. Earlier versions do not end it when they remove a
+ * member, and such a version may still run during an upgrade.
  */
 export async function sweepSetups({ db }: { db: Database }): Promise<void> {
   for (const { accountId, personId } of await findLeftovers(db)) {

@@ -51,11 +51,13 @@ export async function readSetups(db: Database, accountId: string): Promise<Setup
  */
 type Leaver = { accountId: string; personId: string; wasOwner: boolean; stays: boolean };
 
-/** A maker who is not known may have been any owner, so the next owner who loses the role ends the setup. */
+/**
+ * If the maker is unknown, any owner may be the maker. So the setup ends when the next owner loses the role.
+ */
 const UNKNOWN = (maker: string) => `${maker} is null and :wasOwner`;
-/** Members may keep these with any role. */
+/** The condition for setups that end when the person leaves. A member keeps them with any role. */
 const kept = (maker: string) => `(${maker} = :personId and not :stays or ${UNKNOWN(maker)})`;
-/** Only owners may keep these. */
+/** The condition for setups that end when the person is no longer an owner. */
 const ownersOnly = (maker: string) => `(${maker} = :personId or ${UNKNOWN(maker)})`;
 
 const LINKS = `account_id = :accountId and (member_id = :personId or ${ownersOnly("linked_by")})
@@ -63,7 +65,9 @@ const LINKS = `account_id = :accountId and (member_id = :personId or ${ownersOnl
 const BINDINGS = `account_id = :accountId and accepted_at is not null and ${kept("accepted_by")}`;
 const ADOPTIONS = `account_id = :accountId and ${ownersOnly("confirmed_by")}`;
 const VERIFIERS = `account_id = :accountId and outside_verifiers <> '{}' and ${kept("outside_verifiers_by")}`;
-/** Without a maker, the object that declares a platform accepted its principals. */
+/**
+ * If an object declares the platform, the object accepted the principals without a maker. These do not end.
+ */
 const PRINCIPALS = `connection_id in (select connection_id from connections where account_id = :accountId)
   and ${kept("accepted_by")} and (accepted_by is not null or connection_id in (
     select connection_id from connections join platforms using (platform_id) where external_id is null))`;
@@ -82,9 +86,9 @@ export async function lockSetups(tx: Transaction, leaver: Leaver): Promise<void>
 }
 
 /**
- * Ends what a person set up who leaves an organization, or what only an owner may keep if the person remains
- * a member. What the person's namespaces have registered remains. The caller must hold the lock of the
- * organization's members.
+ * If the person leaves the organization, ends everything that this person set up. If the person remains a
+ * member, ends only what nobody but an owner may keep. What the person's namespaces have registered remains.
+ * The caller must hold the lock of the organization's members.
  */
 export async function endSetups(tx: Transaction, leaver: Leaver): Promise<void> {
   await tx.raw(`delete from cluster_approvers where ${LINKS}`, leaver);

@@ -26,7 +26,7 @@ import {
 export type PlatformDeps = CreateAgentDeps &
   RetireDeps & { callbacks: AddressPolicy; actionLimits: ActionLimits };
 
-/** Returns the routes that manage platforms and agents (specification §4, Platform and agents, and more). */
+/** Returns the routes that manage platforms and agents: those of specification §4, and others. */
 export function platformRoutes(deps: PlatformDeps): Route[] {
   return [
     ...registrationRoutes(deps),

@@ -4,10 +4,13 @@ import type { ScopeDescriptions } from "../input/platform_fields.ts";
 import { isOneScript, MIXED_SCRIPTS } from "../input/scripts.ts";
 import { SCOPE_WORDS } from "../protocol/documents/scope_words.ts";
 
+/** Most bytes of all words of a platform. Each request stores those of its scopes. */
+const MOST_BYTES = 16_384;
+
 /**
  * Checks the words of a platform for its custom scopes. Throws `invalid_scopes` unless each scope is a custom
  * scope of the ceiling. Throws `invalid_request` for a label that mixes scripts, that looks like the words or
- * the name of a scope of the vocabulary, or that looks like another label.
+ * the name of a scope of the vocabulary, or that looks like another label, and for more than 16,384 bytes.
  */
 export function checkDescriptions(ceiling: readonly string[], descriptions: ScopeDescriptions): void {
   const foreign = Object.keys(descriptions).filter(
@@ -18,6 +21,9 @@ export function checkDescriptions(ceiling: readonly string[], descriptions: Scop
       "invalid_scopes",
       `scope_descriptions: not custom scopes of the platform: ${named(foreign)}`,
     );
+  }
+  if (Buffer.byteLength(JSON.stringify(descriptions)) > MOST_BYTES) {
+    throw new ApiError("invalid_request", `scope_descriptions: must not exceed ${MOST_BYTES} bytes in JSON`);
   }
   const taken = new Set(BUILT_IN);
   for (const { label } of Object.values(descriptions)) {

@@ -114,7 +114,7 @@ describe.skipIf(missing !== undefined)("a release and the namespaces that its op
     ["a list to no operator", { operator: { watchNamespaces: ["shop", "desk"] } }],
     ["all namespaces to no operator", { operator: { watchNamespaces: [], allNamespaces: true } }],
   ])(
-    "refuse the change from %s while only the operator can let an object disappear",
+    "refuse the change from %s while an object needs the operator for its deletion",
     async (change, before) => {
       const isOff = change.endsWith("no operator");
       const off = { operator: { enabled: false }, admissionPolicies: { enabled: false } };

@@ -128,7 +128,7 @@ describe("a link of a cluster user", () => {
     expect(await api.db("notices").where({ account_id: owner.accountId })).toHaveLength(21);
   });
 
-  test("causes at most 20 mails in 24 hours to one owner, and a last one that says so", async () => {
+  test("causes at most 20 mails in 24 hours to one owner, and one more that says that there may be more links", async () => {
     for (let n = 0; n < 23; n += 1) {
       await must(actingFor(opener, id).post(PATH, { cluster: "c1", username: `user-${n}` }));
     }

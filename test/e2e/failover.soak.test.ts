@@ -24,7 +24,7 @@ describe.each<[string, PooledName[], number]>([
     await world?.stop();
   });
 
-  test("in ten failovers under load, loses and invents nothing, and every kind of call soon works again", async () => {
+  test("loses and invents no data in ten failovers under load, and soon answers every kind of call again", async () => {
     const { outages, longestMs, differences, counts } = await failOverUnderLoad(world, HOWS);
     console.table(outages);
     console.log(counts);

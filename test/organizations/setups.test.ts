@@ -118,7 +118,7 @@ describe("everything that a person set up ends", () => {
     expect(await inForce(adoption)).toEqual(NOTHING);
   });
 
-  describe("also if nobody knows who set it up", () => {
+  describe("even if nobody knows who set it up", () => {
     let adoption: string;
     let items: string[];
     beforeEach(async () => {
@@ -204,7 +204,7 @@ describe("the upkeep, after an earlier version changed a member's role", () => {
     expect(await inForce(adoption)).toEqual(NOTHING);
   });
 
-  test("ends everything that the person set up who opened the account and left", async () => {
+  test("ends everything that the opener of the account set up before leaving", async () => {
     const { adoption } = await setUp(opener);
     await api.db("accounts").where({ account_id: id }).update({ own_role: null });
     await sweepSetups(api);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { newIdAt } from "../../src/ids.ts";
+import { checkDescriptions } from "../../src/platforms/scope_descriptions.ts";
 import { runningApi } from "../support/api.ts";
 import { errorCode, registerPlatform } from "../support/platform_world.ts";
 import { declaration, declarations } from "./declarations.ts";
@@ -26,6 +27,24 @@ async function shop(fields: object = {}) {
     shown: async () => (await person.client.get(path)).body.scope_descriptions,
   };
 }
+
+test("checkDescriptions accepts words of 16,384 bytes in JSON, and refuses one byte more", () => {
+  const scopes = Array.from({ length: 40 }, (_, n) => `custom:orders:${"a".repeat(200)}${n}`);
+  const of = (length: number) =>
+    Object.fromEntries(
+      scopes.map((scope, n) => [
+        scope,
+        {
+          label: `Do ${"x".repeat(n + 1)}`,
+          description: "é".repeat(n === 0 ? length : 50),
+          sensitive: false,
+        },
+      ]),
+    );
+  const room = (16_384 - Buffer.byteLength(JSON.stringify(of(0)))) / 2;
+  expect(() => checkDescriptions(scopes, of(Math.floor(room)))).not.toThrow();
+  expect(() => checkDescriptions(scopes, of(Math.floor(room) + 1))).toThrow("must not exceed 16384 bytes");
+});
 
 describe("scope_descriptions", () => {
   test("keeps the words from the registration, and replaces them with a PATCH", async () => {
@@ -107,7 +126,7 @@ describe("scope_descriptions", () => {
     expect((await change(longest)).status).toBe(200);
   });
 
-  test("keeps in a request, its certificate and the history what the platform said when it was made", async () => {
+  test("keeps the words from the time of a request in the request, its certificate and the history", async () => {
     const { person, platform, change } = await shop({ scope_descriptions: { [REFUND]: refund } });
     const keyed = { headers: { "x-service-api-key": platform.apiKey }, csrf: false };
     const agents = `/v1/service/connections/${platform.connectionId}/agents`;

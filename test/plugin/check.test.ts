@@ -135,7 +135,7 @@ describe("kubectl deputize check", () => {
     expect(kubectl.notes).toMatch(/^1 of \d+ checks failed\n$/);
   });
 
-  test("keeps the namespace of the command line apart from the operator's", async () => {
+  test("uses either the namespace of the command line or the operator's in a call, and never both", async () => {
     await kubectl.run(["check", "-n", "shop"], healthy);
     const calls = await kubectl.calls();
     for (const call of calls) expect(call.includes("-n")).toBe(!call.includes("--namespace=shop"));

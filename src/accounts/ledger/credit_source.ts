@@ -39,11 +39,12 @@ export function sliceOf({ balance_micro_usd: balance, low_at_micro_usd: lowAt }:
 type Row = Balance & { terms: CreditTerms; is_split: boolean };
 
 /**
- * Returns the source that each account's decisions must charge now. Omits accounts without a balance. If
- * credit is far above its limits, makes sure that there are slices, and puts them back near the limits.
- * Returns `busy` if all slices may be in use and the balance cannot fill another one: see {@link holdSource}.
- * `former` is the source that did not pay. An account is locked only while something changes. If that fails,
- * the account's entry is a rejected result, and the other accounts are settled all the same.
+ * Returns the source that each account's decisions must charge now. Omits accounts without a balance. Fills a
+ * slice from a balance that is far above its limits. Puts almost empty slices back into a balance that is
+ * near its limits. Returns `busy` if the slices still have credit, but the balance cannot fill another one:
+ * see {@link holdSource}. `former` is the source that did not pay. Locks an account only while something
+ * changes. If this change fails, the account's entry is a rejected result. The other accounts are settled all
+ * the same.
  */
 export async function settleSources(
   pool: Pool,

@@ -129,7 +129,7 @@ async function show(db: Database, named: NamedAccount): Promise<Report> {
 function readList(options: ListOptions): Command {
   const page = pageQuery.safeParse({ limit: options.limit, cursor: options.cursor });
   if (!page.success) {
-    throw new UsageError("--limit must be a number from 1 to 100, and --cursor not too long");
+    throw new UsageError("--limit must be a number from 1 to 100, and --cursor must not be too long");
   }
   const named = readAccount(options.account);
   return (db) => list(db, named, page.data);

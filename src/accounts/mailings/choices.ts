@@ -11,7 +11,9 @@ export async function readChoices(
   return Object.fromEntries(rows.map(({ kind, choice }) => [kind, choice]));
 }
 
-/** Changes how often a person gets a kind of mail. With `off`, what waits is dropped. */
+/**
+ * Changes how often a person gets a kind of mail. With `off`, drops all requests that wait for such a mail.
+ */
 export async function changeChoice(
   tx: Transaction,
   { accountId, kind, choice, now }: { accountId: string; kind: MailKind; choice: MailChoice; now: Date },
@@ -29,7 +31,7 @@ export async function changeChoice(
   for (const { account_id, mailed_at: mailedAt, streak, due_at, attempts } of queues) {
     const paced = mailedAt === null ? null : pacedAfter({ kind, choice }, { mailedAt, streak });
     const due = due_at === null ? null : new Date(Math.max(now.getTime(), paced?.getTime() ?? 0));
-    // A mail that is being attempted keeps its time, so that no other process attempts it too.
+    // A mail that was attempted keeps the time of its next attempt, so that no two processes send it.
     const moved = attempts > 0 ? {} : { due_at: due, next_attempt_at: due };
     await tx("mailing_queues")
       .where({ person_id: accountId, account_id, kind })

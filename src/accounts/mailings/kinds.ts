@@ -4,13 +4,13 @@ import type { MailKind } from "../../db/tables.ts";
 /**
  * The kinds of mails about requests:
  *
- * - `request_waits`: a request waits, to everybody who may decide it.
+ * - `request_waits`: a request waits. Goes to everybody who may decide it.
  *
- * - `request_lapses`: a request that nobody decided lapses within a day, or has lapsed, to the same people.
+ * - `request_lapses`: an undecided request lapses within a day, or has lapsed. Goes to the same people.
  *
- * - `request_decided`: somebody else decided a request, or it lapsed, to the person who asked.
+ * - `request_decided`: somebody else decided a request, or it lapsed. Goes to the person who asked.
  *
- * - `authority_lent`: a request was approved, to the person who approved it.
+ * - `authority_lent`: a request was approved. Goes to the person who approved it.
  */
 export const mailKinds = [
   "request_waits",

@@ -14,17 +14,18 @@ const LONGEST_PAUSE = 4 * 3600;
 const LONGEST_DELAY = 15 * MINUTE;
 const LONGEST_WAIT = 3 * DAY;
 
-/** The most requests that wait one by one. A mail counts those beyond. */
+/** Maximum number of requests that one row lists. A row only counts further requests. */
 const MOST_REQUESTS = 100;
 
 /**
  * Seconds between two digests of reminders. A reminder is noted at least 23 hours before the request lapses.
- * With this pause, its digest arrives before the lapse too.
+ * This pause is shorter, so the digest also arrives before the request lapses.
  */
 const REMINDERS = 20 * 3600;
 
-/** Number of topics that one step spreads to people, and of requests that one statement notes. */
+/** Maximum number of topics for which one statement finds the recipients. */
 const TOPICS = 100;
+/** Maximum number of requests that one statement notes for reminders or lapses. */
 const NOTED = 1_000;
 
 /**
@@ -80,8 +81,9 @@ with due as (
 select count(*)::int as noted from due`;
 
 /**
- * Notes each undecided request that lapsed, once. It is `expired` if somebody has looked at the account's
- * requests since. Leaves out what lapsed so long ago that a mail would be dropped.
+ * Notes each undecided request that lapsed, once. Its status may already be `expired`, because reading the
+ * account's requests sets this status. Leaves out requests that lapsed so long ago that a mail would be
+ * dropped.
  */
 export async function noteLapses(db: Database, now: Date): Promise<void> {
   await noteAll(db, NOTE_LAPSES, { now, since: addSeconds(now, -LONGEST_WAIT) });

@@ -33,7 +33,7 @@ type MailingDeps = {
 
 /**
  * Sends the mails about requests that are due, up to `count` at the same time. Returns whether any were due.
- * What has waited for one person about one account goes into one mail. The same mail goes out again only if
+ * All requests of one account that wait for one person go into one mail. The same mail goes out again only if
  * nobody knows whether the server accepted it.
  */
 export async function sendMailings(deps: MailingDeps, count: number): Promise<boolean> {

@@ -19,7 +19,7 @@ export type MailContent = {
   reason: string;
 };
 
-/** A name of strangers that people copy, so a mail shows exactly its characters. The name has one line. */
+/** A name of one line that strangers chose and people copy. A mail shows exactly its characters. */
 export type ExactItem = { label: string; exact: string };
 
 /** Items that a mail lists. It gives the number of all others. */
@@ -153,7 +153,7 @@ function waiting(subject: Subject, now: Date): MailContent {
   };
 }
 
-/** Says to those who could have decided, and to the person who asked, that nobody did. */
+/** Tells the person who asked, and those who could have decided, that nobody decided. */
 function lapsed(subject: Subject): MailContent {
   const title = `The request of ${quoted(subject.agent_name)} to act for ${nameOf(subject)} lapsed`;
   return {

@@ -12,7 +12,7 @@ export function dayOf(time: Date): string {
   return DAY.format(time);
 }
 
-/** Seconds before an end in which its day alone says too little. */
+/** If an end is fewer seconds away than this, the day alone says too little. */
 export const SOON_SECONDS = 2 * 24 * 3600;
 
 /** Returns the day of an end. Within two days, it returns the time of day too. */

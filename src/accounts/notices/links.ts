@@ -8,9 +8,9 @@ import { pageOf } from "./texts.ts";
 export const LINK_TYPE = "approver.linked";
 
 /**
- * Maximum number of these notices about one account to one owner in 24 hours. Otherwise one owner could send
- * any number. Notices about other accounts do not count. Otherwise strangers could hide a link from an owner.
- * One more notice then says that there may be more links.
+ * Maximum number of these notices about one account to one owner in 24 hours, so that an owner cannot cause
+ * more. Notices about other accounts do not count, so that strangers cannot use up the number and hide a
+ * link. After the maximum, one more notice says that there may be more links.
  */
 export const MAX_LINK_NOTICES = 20;
 

@@ -15,9 +15,9 @@ export type RightCode = { mailId: string; tried?: "own_tries" | "shared_tries"; 
 
 /**
  * Checks a six-digit code. Counts the try before comparing the code, so concurrent tries cannot exceed the
- * limit. A browser with its own codes can try only the newest two of them, and any other caller only the code
- * that is valid without a cookie. `whose` selects which of them this call may try. A try counts against each
- * code that it is compared with.
+ * limit. With `whose: "own"`, compares the newest two codes of the caller's browser. With `"shared"`,
+ * compares the code that is valid without a cookie, unless the browser has codes of its own. A try counts
+ * against each code that it is compared with.
  *
  * Returns the code if it is correct, and "wrong" if it differs from the valid codes. Returns `undefined` if
  * there is no code to compare with: none exists, it is older than 10 minutes, or it was tried too often.

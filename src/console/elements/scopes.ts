@@ -64,8 +64,8 @@ export function scopeChoices(texts: Texts, words: ScopeWords, scopes: readonly s
 }
 
 /**
- * Returns scopes as choices for a person who decides: only in words, with what they do not include. Sensitive
- * scopes come last.
+ * Returns scopes as choices for a person who decides. Each choice describes a scope in words, and says what
+ * the scope does not include. Sensitive scopes come last.
  */
 export function consentChoices(texts: Texts, words: ScopeWords, scopes: readonly string[]): Choice[] {
   const inOrder = scopes.toSorted((one, other) => sensitivity(words, one) - sensitivity(words, other));
@@ -92,7 +92,10 @@ function consentHint(texts: Texts, words: ScopeWords, scope: string): Piece {
   return says ?? (Object.hasOwn(excludes, scope) ? excludes[scope] : undefined);
 }
 
-/** Returns a text of strangers for a sentence. It can neither end its quotes nor turn the rest around. */
+/**
+ * Returns a text of strangers for use in a sentence. It cannot end its quotes or reverse the rest of the
+ * text.
+ */
 function isolated(text: string): string {
   return `\u2068${text.replaceAll(/[“”„‟«»"]/g, "'")}\u2069`;
 }

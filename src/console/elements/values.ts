@@ -41,7 +41,7 @@ export function day(at: Date | string): Html {
   return html`<time datetime=${date.toISOString()} data-day>${UTC_DAY.format(date)}</time>`;
 }
 
-/** Milliseconds before a deadline in which the day alone says too little. */
+/** If a deadline is fewer milliseconds away than this, the day alone says too little. */
 const SOON_MS = 2 * 24 * 60 * 60 * 1000;
 
 /** Returns a `<time>` element with a deadline's day. Within two days, it has the time of day too. */

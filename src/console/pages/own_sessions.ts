@@ -38,7 +38,10 @@ export function sessionForm(visit: Visit, sessions: readonly OwnSession[]): Html
     <p><a href=${visit.own("/console/sign-out")}>${words.signOut}</a></p></section>`;
 }
 
-/** Ends the sign-in that was chosen in a submitted form. Without the person's own one, they must sign in. */
+/**
+ * Ends the sign-in that was chosen in a submitted form. If it was this browser's own sign-in, leads to the
+ * sign-in page.
+ */
 export async function endSession({ call, own }: Visit, chosen: string, sessions: readonly OwnSession[]) {
   const session = sessions.find(({ session_id }) => session_id === chosen);
   if (session === undefined) return { to: own(ACCOUNT), notice: "done_already" as const };

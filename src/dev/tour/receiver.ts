@@ -31,7 +31,7 @@ export async function startReceiver({
 
 type ReceivedEvent = { event: string; delivery_id: string; body: Record<string, unknown> };
 
-/** Deliveries handled by the specification's receiver rules: each is verified and counted once. */
+/** An inbox of deliveries. It verifies each one and counts it once, as the specification requires. */
 export type Inbox = {
   /** Sets the key that verifies deliveries. Until then `take` returns 500, and the sender tries again. */
   useSecret(secret: string): void;

@@ -77,7 +77,10 @@ const error: Json = {
   examples: [{ error: { code: "not_found", message, status } }],
 };
 
-/** Returns the responses without those of any call, except if an operation would have no other refusal. */
+/**
+ * Returns an operation's responses without those that every call can have. If no refusal would remain, keeps
+ * the refusal of a malformed request.
+ */
 function published(responses: Operation["responses"]): Operation["responses"] {
   const all = Object.entries(responses);
   const own = all.filter(([, response]) => !isOfAnyCall(response));

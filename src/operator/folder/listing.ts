@@ -35,8 +35,9 @@ export async function readManifests(folder: string, quietMs: number): Promise<Re
 }
 
 /**
- * Reads every `*.yaml` and `*.yml` file below a folder, or the files with other `names`. Skips names that
- * begin with a dot, and follows links.
+ * Reads every file below a folder whose name matches `names`, by default `*.yaml` and `*.yml`. Skips names
+ * that begin with a dot, and follows links.
+ *
  * A file that changed, appeared or vanished during the read or `quietMs` before counts as being written,
  * because it may be half-written. If any part of the folder is unreadable, the whole reading is a fault, so
  * that an incomplete list never passes for a complete one.

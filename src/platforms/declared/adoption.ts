@@ -70,7 +70,7 @@ export function notConfirmed({ kind, id }: Pick<Adopted, "kind" | "id">, adopter
   const { clusterId, object } = adopter;
   return new ApiError(
     "adoption_not_confirmed",
-    `The account's owner has not confirmed that ${object.name} in namespace ${object.namespace} of cluster ${clusterId} takes over ${kind} ${id}: PUT …/${kind}s/${id}/adoption`,
+    `The account's owner has not confirmed that ${object.name} in namespace ${object.namespace} of cluster ${clusterId} takes over ${kind} ${id}; the owner confirms it with PUT …/${kind}s/${id}/adoption`,
   );
 }
 

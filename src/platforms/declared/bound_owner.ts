@@ -99,6 +99,6 @@ export function checkWithinBinding({ ceiling }: NamespaceBindingRow, scopes: rea
 function notBound({ clusterId, namespace }: NamespacePlace): ApiError {
   return new ApiError(
     "namespace_not_bound",
-    `No account with this address has accepted namespace ${namespace} of cluster ${clusterId}; its owner does so with PUT /v1/service/namespace-bindings/${clusterId}/${namespace}`,
+    `No account with this address has accepted namespace ${namespace} of cluster ${clusterId}; the account's owner accepts it with PUT /v1/service/namespace-bindings/${clusterId}/${namespace}`,
   );
 }

@@ -135,6 +135,9 @@ async function requirePresentable(
     if (row === undefined) throw new ApiError("not_found");
   }
   if (agent.vault_key_id === null) {
-    throw new ApiError("not_available", "The agent's key is not in the vault: only its holder can present");
+    throw new ApiError(
+      "not_available",
+      "The agent's key is not in the vault, so only the key's holder can build a proof",
+    );
   }
 }

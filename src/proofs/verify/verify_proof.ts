@@ -223,7 +223,9 @@ async function decideOnce(
   }
   const recorded = await deps.findRecorded(call.caller, operation.invocation_id);
   if (recorded !== undefined) return replay(recorded, { ...call.options, operation });
-  if (attempt === MOST_ATTEMPTS) throw new ApiError("unavailable", "Other calls decide on this operation");
+  if (attempt === MOST_ATTEMPTS) {
+    throw new ApiError("unavailable", "Other calls are deciding on this operation; try again later");
+  }
   return decideOnce(deps, call, operation, attempt + 1);
 }
 

@@ -34,7 +34,9 @@ export function creditOf(world: DecisionWorld) {
     return records;
   }
 
-  /** Splits the credit of an account: the given decisions to each slice, and the rest to the balance. */
+  /**
+   * Moves credit from the balance to slices. `slices` has the number of decisions that each slice pays for.
+   */
   async function split({ accountId }: Records, slices: number[]): Promise<void> {
     await world.db("balances").where({ account_id: accountId }).update({ is_split: true });
     for (const [n, decisions] of slices.entries()) {

@@ -232,7 +232,7 @@ describe("a flood of requests", () => {
     return { person, ids, restore };
   }
 
-  test("beyond a hundred requests is counted in full, also if those before were decided", async () => {
+  test("beyond a hundred requests is counted completely, even if requests that the mail lists were decided", async () => {
     const { person, restore } = await flooded(230);
     const queue = () => api.db("mailing_queues").where({ person_id: person.accountId }).first();
     const waiting = await queue();
@@ -367,7 +367,7 @@ describe("a request that lapses", () => {
   });
 
   test.each(["before", "after"])(
-    "brings its mails once also if somebody looks at it %s the service notes the lapse",
+    "brings each mail only once, even if somebody looks at the request %s the service notes the lapse",
     async (order) => {
       const { owner, developer, ask } = await organization();
       const requestId = await ask();
@@ -460,7 +460,7 @@ describe("a request that lapses", () => {
   });
 });
 
-test("the upkeep deletes what is known about a mail of the day before, and no sooner", async () => {
+test("the upkeep forgets a mail a day after it was sent, and not earlier", async () => {
   const { person } = await requested(api);
   await api.mailsTo(person.email);
   const queues = () => api.db("mailing_queues").where({ person_id: person.accountId }).pluck("kind");

@@ -103,7 +103,7 @@ describe("a sign-in code", () => {
   }
 
   test.each([0, 1])(
-    "signs in although the browser requested two, used number %i, and ends the other",
+    "signs in if the browser requested two codes and used the one at index %i, and ends the other one",
     async (used) => {
       const { codes, verify } = await browserWith(2);
       expect(await verify(codes[used])).toBe(200);

@@ -28,7 +28,7 @@ describe.skipIf(missing !== undefined).each(programs)("a release with helm $vers
   afterAll(() => cluster?.stop());
 
   const { run, succeeds } = helmIn(path, () => cluster.kubeconfig);
-  /** Without hooks, because hooks need running pods and this cluster runs none. */
+  /** Runs helm without hooks, because hooks need running pods and this cluster runs none. */
   const change = (command: string, values: Values) =>
     succeeds([command, RELEASE, CHART, "--no-hooks"], values);
   const rollback = (revision: number) => succeeds(["rollback", RELEASE, String(revision), "--no-hooks"]);

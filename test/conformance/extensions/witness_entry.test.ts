@@ -37,7 +37,7 @@ describe("a witness's log", () => {
     }
   });
 
-  test("fails verification if an entry was changed, or with a key that is not the witness's key", async () => {
+  test("fails verification if an entry was changed, or if the key is not the witness's key", async () => {
     const [first] = await log();
     expect(await verifyWitnessEntry({ ...first, timestamp: NOW + 5 }, ROOT.publicKey)).toMatchObject({
       code: "bad_signature",

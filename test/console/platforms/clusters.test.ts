@@ -58,7 +58,7 @@ test("a namespace that requests to act for the account is accepted with a ceilin
   expect(await bindings("team-a")).toBeUndefined();
 });
 
-test("a page that shows a former namespace accepts none that was created again", async () => {
+test("a page that shows a former namespace does not accept a new one of the same name", async () => {
   const { seen, bindings, ask } = await scene();
   await ask("first");
   const page = await seen.open("/console/clusters/c1/team-a");
@@ -66,7 +66,7 @@ test("a page that shows a former namespace accepts none that was created again",
   const stale = await seen.open("/console/clusters/c1/team-a");
   await ask("second");
   const refused = await stale.send("accept", { ceiling: "data:read" });
-  expect(refused.words).toContain("Another namespace of this name asks now");
+  expect(refused.words).toContain("The namespace of this name is not the one that you saw");
   expect(refused.words).toContain("You accepted an earlier namespace of this name");
   expect(await bindings("team-a")).toMatchObject({ status: "asking", namespace_uid: "second" });
   await refused.send("accept", { ceiling: "data:read" });

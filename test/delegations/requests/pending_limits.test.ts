@@ -76,7 +76,7 @@ describe("a connection", () => {
 });
 
 describe("one requester", () => {
-  test("among an organization's members can have 40 pending requests, so others can still request", async () => {
+  test("in an organization can have 40 pending requests, so other members can still request", async () => {
     const { requestId, developer, owner, askAs } = await organization();
     await copyRequest(api.db, requestId, 38);
     expect([await askAs(developer), await askAs(developer)]).toEqual(["201 pending", "409 request_limit"]);

@@ -13,8 +13,8 @@ export type LaterVersion = { url: string; stop(): Promise<void> };
 
 /**
  * Starts a server that passes calls on to the service at `base`, and changes the responses as a later version
- * may do. Each object has a further member. If `document` lists known texts of a member, this member has an
- * unknown one.
+ * may do. Adds a member to each object. If `document` lists the known texts of a member, replaces its text
+ * with an unknown one.
  */
 export async function startLaterVersion(base: string, document: unknown): Promise<LaterVersion> {
   const open = openMembers(document);

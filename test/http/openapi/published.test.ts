@@ -57,7 +57,7 @@ describe("the published OpenAPI document", () => {
     expect(unused).toEqual([]);
   });
 
-  test("has no schema whose name a Go client needs for another schema's constructor or null", () => {
+  test("has no schema with a name that a Go client generates for another one, such as NewAgent or NullableAgent", () => {
     const names = Object.keys(components.schemas ?? {});
     const generated = names.flatMap((name) => [`New${name}`, `Nullable${name}`]);
     expect(names.filter((name) => generated.includes(name))).toEqual([]);
@@ -191,7 +191,7 @@ describe("the published OpenAPI document", () => {
     }
   });
 
-  test("has parameters of several operations at their path, and no empty list", () => {
+  test("has the common parameters of a path's operations at the path, and no empty list of parameters", () => {
     const { parameters, get, patch } = (published.paths as Record<string, Path>)[
       "/v1/service/platforms/{platform_id}"
     ] as Path;

@@ -81,7 +81,7 @@ test("an adoption skips a row that is altered after the second admin's approval"
   await seal(`ceiling = '["data:read"]'`);
 });
 
-test("an adoption approved after a restart names every row in its records, and then all keys sign", async () => {
+test("an adoption that is approved after a restart lists every row in its records, and all keys sign afterwards", async () => {
   const asked = await adopt(admins[0]);
   vault = await vault.restart();
   expect(await adopt(admins[1])).toMatchObject({ adopted: true, keys: 1, tenants: 0, rows: asked.rows });

@@ -51,7 +51,7 @@ describe.skipIf(binary.missing !== undefined)("a malicious tenant of a cluster",
   const certificate = async (status: DelegationStatus) =>
     (await person.client.get(`/v1/service/delegations/${status.certID}`)).body.status;
 
-  /** Removes a policy for a moment, because the policy would refuse the status. */
+  /** Writes a status that a policy would refuse. Removes the policy, and installs it again afterwards. */
   async function forge(name: string, status: object): Promise<void> {
     await must("DELETE", `${BINDINGS}/deputize-status`);
     try {

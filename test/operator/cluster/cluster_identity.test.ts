@@ -146,7 +146,7 @@ describe.concurrent("the id under which the service knows a cluster", () => {
     expect([one.clusterId(), two.clusterId(), world.fatal()]).toEqual(["prod-eu", "prod-eu", []]);
   });
 
-  test("enters the record before the operator registers anything", async ({ kubernetes, world }) => {
+  test("must be in the record before the operator registers anything", async ({ kubernetes, world }) => {
     let refusals = 0;
     let isRefused = true;
     kubernetes.setRule((method, path) => {

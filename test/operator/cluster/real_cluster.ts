@@ -24,8 +24,8 @@ const CLUSTER = "real-";
 export type RealWorld = { person: Person; world: OperatorCluster; cluster: string };
 
 /**
- * A real API server with Deputize's definitions and policies, and a real API and vault. The API trusts that
- * server's cluster.
+ * A real Kubernetes API server with Deputize's definitions and policies, and Deputize's real API and vault.
+ * Deputize's API trusts the cluster of this server.
  */
 export type RealCluster = {
   kubernetes: Kubernetes;

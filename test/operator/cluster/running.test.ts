@@ -157,7 +157,7 @@ describe.concurrent("an operator in a cluster with a fake API server", () => {
     await world.gone("Delegation", "bot");
   });
 
-  test("deletes nothing before the API has told the time", async ({ open }) => {
+  test("deletes nothing until the API has reported the current time", async ({ open }) => {
     const world = await open({ sweepTimes: SWEEPS });
     await world.start();
     await world.apply(platform(), agent(), delegation());

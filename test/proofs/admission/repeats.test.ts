@@ -26,7 +26,7 @@ function recorded({ accountId, connectionId }: Records, id: string) {
 }
 
 describe("a decision on an invocation id", () => {
-  test("belongs to the first item in a batch, and the challenges of the other items stay unspent", async () => {
+  test("happens for the first item with this id in a batch, and the other items' challenges stay unspent", async () => {
     const records = await insertRecords(world.db, 10 * price);
     const items = ["a", "b", "a", "b", "a"].map((id) => boundItem(records, id));
     const taken = "invocation_taken";

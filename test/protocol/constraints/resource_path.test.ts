@@ -102,6 +102,8 @@ describe("hidesDotSegment", () => {
     "/pub/%252e./admin",
     "/pub/..;/admin",
     "/pub/..;a=b/admin",
+    "/pub/..#/admin",
+    "/pub/..%23x",
     "/pub/%2e%2e%3bx/admin",
     "/pub/..%00/admin",
     "/pub/x%0d%0ay",
@@ -125,6 +127,7 @@ describe("hidesDotSegment", () => {
     "/pub/50%",
     "/pub/%zz",
     "/pub/a;b=../c",
+    "/pub/a#../c",
   ])("finds none in %s", (path) => {
     expect(hidesDotSegment(path)).toBe(false);
   });
