@@ -66,11 +66,17 @@ const BINDINGS = `account_id = :accountId and accepted_at is not null and ${kept
 const ADOPTIONS = `account_id = :accountId and ${ownersOnly("confirmed_by")}`;
 const VERIFIERS = `account_id = :accountId and outside_verifiers <> '{}' and ${kept("outside_verifiers_by")}`;
 /**
- * If an object declares the platform, the object accepted the principals without a maker. These do not end.
+ * If an object declares the platform, the object accepted the principals without a maker. These end only with
+ * the acceptance of the object's namespace: its maker could have declared them.
  */
 const PRINCIPALS = `connection_id in (select connection_id from connections where account_id = :accountId)
-  and ${kept("accepted_by")} and (accepted_by is not null or connection_id in (
-    select connection_id from connections join platforms using (platform_id) where external_id is null))`;
+  and (${kept("accepted_by")} and (accepted_by is not null or connection_id in (
+    select connection_id from connections join platforms using (platform_id) where external_id is null))
+  or accepted_by is null and connection_id in (
+    select c.connection_id from connections c join platforms p using (platform_id)
+    join namespace_bindings b on b.account_id = :accountId and b.namespace = p.object_namespace
+      and b.cluster_id = split_part(p.external_id, '.', 1)
+    where c.account_id = :accountId and b.accepted_at is not null and ${kept("b.accepted_by")}))`;
 
 /**
  * Locks the connections with setups of a person. The caller locks the organization's members only after this,
@@ -87,11 +93,20 @@ export async function lockSetups(tx: Transaction, leaver: Leaver): Promise<void>
 
 /**
  * If the person leaves the organization, ends everything that this person set up. If the person remains a
- * member, ends only what nobody but an owner may keep. What the person's namespaces have registered remains.
+ * member, ends only what nobody but an owner may keep. What the person's namespaces have registered remains,
+ * but not the principals that their objects accepted.
  * The caller must hold the lock of the organization's members.
  */
 export async function endSetups(tx: Transaction, leaver: Leaver): Promise<void> {
   await tx.raw(`delete from cluster_approvers where ${LINKS}`, leaver);
+  await tx.raw(
+    `with ended as (
+       select connection_id, human_id from accepted_principals where ${PRINCIPALS}
+       order by connection_id, human_id for update)
+     delete from accepted_principals a using ended e
+     where a.connection_id = e.connection_id and a.human_id = e.human_id`,
+    leaver,
+  );
   const ended = await tx.raw<{ rows: { cluster_id: string; namespace: string }[] }>(
     `delete from namespace_bindings where ${BINDINGS} returning cluster_id, namespace`,
     leaver,
@@ -101,14 +116,6 @@ export async function endSetups(tx: Transaction, leaver: Leaver): Promise<void> 
     await tx("declared_ceilings").where({ account_id: leaver.accountId, cluster_id, namespace }).delete();
   }
   await tx.raw(`delete from adoptions where ${ADOPTIONS}`, leaver);
-  await tx.raw(
-    `with ended as (
-       select connection_id, human_id from accepted_principals where ${PRINCIPALS}
-       order by connection_id, human_id for update)
-     delete from accepted_principals a using ended e
-     where a.connection_id = e.connection_id and a.human_id = e.human_id`,
-    leaver,
-  );
   await tx.raw(
     `update connections set outside_verifiers = '{}', outside_verifiers_by = null where ${VERIFIERS}`,
     leaver,

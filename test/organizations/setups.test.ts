@@ -104,6 +104,13 @@ test("members see what each member set up, and nobody else does", async () => {
   expect(body.members).toMatchObject([{ setups: ["namespace_binding/c1/default"] }]);
 });
 
+/** Lets the account's platform look as if an object in this namespace declared it. */
+const declareIn = (namespace: string) =>
+  api
+    .db("platforms")
+    .where({ account_id: id })
+    .update({ external_id: `c1.${crypto.randomUUID()}`, object_namespace: namespace, object_name: "shop" });
+
 describe("everything that a person set up ends", () => {
   test.each(["owner", "opener"])("when the %s is removed", async (who) => {
     const [gone, other] = who === "owner" ? [owner, opener] : [opener, owner];
@@ -162,15 +169,26 @@ describe("everything that a person set up ends", () => {
       },
     );
 
-    test("but not what the object of a platform declares", async () => {
-      await api
-        .db("platforms")
-        .where({ account_id: id })
-        .update({ external_id: `c1.${crypto.randomUUID()}` });
+    test("but not what the object of a platform in another namespace declares", async () => {
+      await declareIn("others");
       expect(await itemsOf(owner)).not.toContain(items[0]);
       await must(actingFor(owner, id).post(LEAVE));
       expect(await inForce(adoption)).toEqual({ ...NOTHING, principals: [outsider.humanId] });
     });
+  });
+
+  test.each([
+    ["but not if another owner accepts the namespace again", true],
+    ["with the principals that an object in the person's namespace accepted", false],
+  ])("%s", async (_, isTakenOver) => {
+    const { adoption } = await setUp(owner);
+    await declareIn("team");
+    await api.db("accepted_principals").where({ account_id: id }).update({ accepted_by: null });
+    if (isTakenOver) {
+      await must(actingFor(opener, id).put(`${BINDINGS}/c1/team`, { ceiling: ["data:read"] }));
+    }
+    await must(actingFor(opener, id).delete(`${MEMBERS}/${owner.accountId}`));
+    expect((await inForce(adoption)).principals).toEqual(isTakenOver ? [outsider.humanId] : []);
   });
 
   test("but nothing that others set up", async () => {
