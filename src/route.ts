@@ -172,11 +172,6 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
    * the response only within the same sign-in and for ten minutes.
    */
   showsSecret?: true;
-  /**
-   * Returns the part of the body that identifies a call under one `Idempotency-Key`. Two calls with equal
-   * parts count as the same call. Defaults to all bytes.
-   */
-  sameCall?(body: B): unknown;
   handle(call: Call<A, P, Q, B>): Promise<Answer<R>>;
 };
 

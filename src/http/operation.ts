@@ -170,9 +170,7 @@ export function once(
 
 function keyedCall(route: Route, call: HttpCall, key: string): KeyedCall {
   const target = `${JSON.stringify([call.params, call.query])}\n`;
-  const said =
-    route.sameCall === undefined ? call.bytes : Buffer.from(JSON.stringify(route.sameCall(call.body)));
-  const bodyHash = hash("sha256", Buffer.concat([Buffer.from(target), said]), "buffer");
+  const bodyHash = hash("sha256", Buffer.concat([Buffer.from(target), call.bytes]), "buffer");
   return { ...keptFor(route, call.caller), routeId: route.id, key, bodyHash };
 }
 

@@ -33,9 +33,6 @@ export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Rou
     summary:
       "Report the outcome of an operation; a repeat with the same outcome, receipt and detail gets the same answer",
     access: "api_key",
-    idempotent: true,
-    // Ignores the time: a sender that repeats a report may send a new time.
-    sameCall: ({ occurred_at: _, ...report }) => report,
     params: z.object({ invocation_id: invocationIdText }),
     body,
     answer: { status: 200, schema: answer, description: "The outcome as it is recorded" },

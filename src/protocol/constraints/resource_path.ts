@@ -34,7 +34,8 @@ export const HIDDEN_DOT_SEGMENT = "must not contain . or .. segments that are en
 /**
  * Returns whether a server that decodes `path` can read a `.` or `..` segment that {@link normalizePath} does
  * not see. Such a segment is percent-encoded, up to three times, or has parameters (`..;x`) or a fragment
- * (`..#x`). Also returns true for an encoded control character and for text that is still encoded after three decodings.
+ * (`..#x`). Also returns true for an encoded control character and for text that is still encoded after
+ * three decodings.
  */
 export function hidesDotSegment(path: string): boolean {
   if (hasDotSegment(path)) return false;

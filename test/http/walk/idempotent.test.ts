@@ -8,6 +8,7 @@ const WITHOUT: Record<string, string> = {
   create_challenge: "a kept challenge would be a spent one",
   present_proof: "a kept proof would be a spent or stale one",
   verify_proof: "a kept allow would permit an action twice; the challenge and invocation_id decide once",
+  report_outcome: "a repeated report returns the same answer, and another outcome returns 409",
   check_receipt: "it changes nothing: a receipt is too long for an address",
   access_evaluation: "as verify_proof",
   access_evaluations: "as verify_proof",
