@@ -25,16 +25,25 @@ const ALLOWED = [...TOGETHER, ...SCRIPTS.map((script) => [script])].map(
     ),
 );
 
+/**
+ * Letters that names do not need and that look like others of their script: small capitals and script letters
+ * of phonetic alphabets, click letters, and the Arabic stretch.
+ */
+const IMITATIONS =
+  /[\u01c0-\u01c3\u0251\u0261\u026a\u0274\u0280\u028f\u0299\u029c\u029f\u0640\u1d00-\u1dbf\ua730\ua731\ua7fa]/u;
+
 /** The message for a name that {@link isOneScript} rejects. */
-export const MIXED_SCRIPTS = "must not mix scripts, because letters of different scripts can look the same";
+export const MIXED_SCRIPTS =
+  "must not mix scripts or have phonetic letters, because such letters can look like others";
 
 /**
  * Returns whether a name has letters of one script only, or of those that Japanese, Chinese and Korean write
- * together (UTS 39, "highly restrictive"). Digits, punctuation and emoji belong to every script.
+ * together (UTS 39, "highly restrictive"), and none that only imitate others. Digits, punctuation and emoji
+ * belong to every script.
  */
 export function isOneScript(name: string): boolean {
   const letters = name.normalize("NFKC");
-  return ALLOWED.some((allowed) => allowed.test(letters));
+  return !IMITATIONS.test(letters) && ALLOWED.some((allowed) => allowed.test(letters));
 }
 
 /**

@@ -23,6 +23,9 @@ describe("the check of a name's scripts", () => {
     ["Chinese with Bopomofo and Latin", "書店ㄅㄆ Books"],
     ["Japanese with Latin", "ブックショップ たろう 書店 Books ー"],
     ["Korean with Han and Latin", "서점 書店 Books"],
+    ["Hausa", "Ɗakin littattafai ƙwarai ɓoyayye"],
+    ["Ewe", "Agbalẽdzraƒe ɖeka ŋutɔ"],
+    ["Azerbaijani", "Kitab mağazası ə"],
     ["an emoji", "Shop 👩\u200d💻❤\ufe0f"],
     ["full-width letters", "Ｓｈｏｐ"],
     ["only digits", "24-7"],
@@ -42,6 +45,10 @@ describe("the check of a name's scripts", () => {
     ["mathematical Latin beside Cyrillic", "\u{1d5c9}\u0430\u{1d5d2}"],
     ["a Cyrillic combining letter", "pa\u2de0ypal"],
     ["Hangul and kana", "서점 たろう"],
+    ["a Latin alpha", "p\u0251ypal"],
+    ["a Latin small capital", "P\u1d00YPAL"],
+    ["a click letter", "paypa\u01c0"],
+    ["an Arabic stretch", "\u0645\u0640\u062a\u062c\u0631"],
     ["Latin and Cyrillic in separate words", "Bank \u0421\u0431\u0435\u0440"],
   ])("rejects %s", (_, name) => {
     expect(isOneScript(name)).toBe(false);
