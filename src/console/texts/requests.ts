@@ -100,6 +100,19 @@ export const REQUEST = {
   risk: "What could go wrong?",
   risks: (agent: string, what: string, { isLimited, isRated }: { isLimited: boolean; isRated: boolean }) =>
     `“${agent}” could ${what}${isLimited ? ", within the limits," : ""}${isRated ? "" : " as often as it likes"} until it ends. It does not ask you again.`,
+  /** Facts that the application must send for a limit, by the limit's type. */
+  needed: {
+    max_amount: "the amount",
+    geo_circle: "the place",
+    geo_polygon: "the place",
+    geo_bbox: "the place",
+    max_speed_mps: "the speed",
+    resource_path: "the resource",
+  } satisfies Partial<Record<KnownConstraint["type"], string>> as Record<string, string>,
+  needs: (what: string) =>
+    `For the limits, the application must send ${what} of each use. Without this, the use is denied.`,
+  noAmount: (scopes: string, count: number) =>
+    `${scopes} usually ${count === 1 ? "has" : "have"} no amount, so the agent may be unable to use ${count === 1 ? "it" : "them"}.`,
   nobodyKnows: "Tick at least one thing that it may do.",
   more: (count: number) => `${count} more`,
   approveSome: (ticked: number, all: number) => `${ticked} of ${all}`,

@@ -2,6 +2,11 @@ import { SENSITIVE_SCOPES } from "./scope_vocabulary.ts";
 
 const MONEY = /^(payments|transact|contract):/;
 
+/** Returns whether uses of a scope of the vocabulary usually have an amount. */
+export function hasAmount(scope: string): boolean {
+  return MONEY.test(scope);
+}
+
 /**
  * Returns scopes in the order in which people should read them: sensitive ones, money and contracts,
  * wildcards, other known scopes, and last those whose meaning only their platform knows. Keeps the order
@@ -17,7 +22,7 @@ export function byRisk(
 
 function rankOf(scope: string): number {
   if (SENSITIVE_SCOPES.has(scope)) return 0;
-  if (MONEY.test(scope)) return 1;
+  if (hasAmount(scope)) return 1;
   if (scope.startsWith("custom:")) return 4;
   return scope.endsWith(":*") ? 2 : 3;
 }

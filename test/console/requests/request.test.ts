@@ -205,6 +205,19 @@ describe("the page about a pending request", () => {
     expect(/Ends <time[^>]*>([^<]+)/.exec(page.text)?.[1]).toMatch(form);
   });
 
+  test("says what the application must send for the limits, and which permission has no amount", async () => {
+    const { page } = await waiting({ constraints: [EURO(500)] });
+    expect(page.words).toContain(
+      "For the limits, the application must send the amount of each use. Without this, the use is denied.",
+    );
+    expect(page.words).toContain("“Read data” usually has no amount, so the agent may be unable to use it.");
+    const payments = await page.send("approve", { approved_scope: ["payments:send"], show: "preview" });
+    expect(payments.words).toContain("the application must send the amount");
+    expect(payments.words).not.toContain("usually has no amount");
+    const { page: unlimited } = await waiting({ constraints: [] });
+    expect(unlimited.words).not.toContain("the application must send");
+  });
+
   test("lets a person approve the request unchanged", async () => {
     const { page, person, requestId } = await waiting({ constraints: [EURO(500)], expires_in: 60 });
     const done = await page.send("approve");

@@ -2,11 +2,13 @@ import type { RequestAnswer } from "../../../delegations/delegation_answers.ts";
 import type { PreviewAnswer } from "../../../delegations/requests/preview_route.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
 import type { Constraint } from "../../../protocol/constraints/constraints.ts";
+import { hasAmount } from "../../../protocol/documents/scope_risk.ts";
 import type { Visit } from "../../core/page.ts";
 import { grant } from "../../elements/delegations.ts";
 import { detailedLimitList } from "../../elements/limits.ts";
 import { type ScopeWords, scopePhrases } from "../../elements/scopes.ts";
 import { deadline } from "../../elements/values.ts";
+import type { Texts } from "../../texts/texts.ts";
 import { asker } from "./asker.ts";
 
 /** Maximum length of a string in the preview, in characters. */
@@ -79,7 +81,31 @@ function riskText({ texts }: Visit, { preview, request, words: said }: Waiting):
   const named = [...phrases.slice(0, NAMED), ...(more > 0 ? [words.more(more)] : [])];
   const what = new Intl.ListFormat(texts.language).format(named);
   return html`<p>${words.risks(request.agent.name, what, { isLimited: constraints.length > 0, isRated })}</p>
-    ${added.length > 0 && detailedLimitList(texts, added)}`;
+    ${added.length > 0 && detailedLimitList(texts, added)}${needsText(texts, said, preview.said)}`;
+}
+
+/**
+ * Returns what the application must send because of the limits, and which permissions usually do not have it.
+ * A certificate's limits apply to all its scopes.
+ */
+function needsText(
+  texts: Texts,
+  { vocabulary }: ScopeWords,
+  { approved_scope: scopes, constraints }: PreviewAnswer,
+): Html | undefined {
+  const words = texts.request;
+  const types = (constraints as Constraint[]).map(({ type }) => type);
+  const needs = types.filter((type) => Object.hasOwn(words.needed, type)).map((type) => words.needed[type]);
+  const needed = [...new Set(needs)] as string[];
+  if (needed.length === 0) return undefined;
+  const listed = new Intl.ListFormat(texts.language);
+  const isAmountLimited = types.includes("max_amount");
+  const without = scopes
+    .filter((scope) => isAmountLimited && !hasAmount(scope) && Object.hasOwn(vocabulary.words, scope))
+    .map((scope) => `“${vocabulary.words[scope]}”`);
+  return html`<p class="hint">${words.needs(listed.format(needed))}${
+    without.length > 0 && ` ${words.noAmount(listed.format(without), without.length)}`
+  }</p>`;
 }
 
 /** Returns everything that most people need not read before they decide. */
