@@ -34,6 +34,17 @@ async function apply(): Promise<void> {
   await client.query(sql);
 }
 
+/** Returns a function that records what somebody did in an organization, at a minute of one hour. */
+function activityOf(organization: string) {
+  return (who: string, operation: string, minute: number, target: object, status = "done") =>
+    client.query(
+      `insert into organization_activity (organization_id, activity_id, occurred_at, actor_account_id, actor_email,
+                                          actor_role, operation, target, status)
+       values ($1, gen_random_uuid(), $2, $3, 'e', 'owner', $4, $5, $6)`,
+      [organization, `2026-05-01T10:0${minute}:00Z`, who, operation, target, status],
+    );
+}
+
 async function insertAccount(): Promise<string> {
   const id = randomUUID();
   await client.query(
@@ -189,13 +200,7 @@ async function withSetups(): Promise<() => Promise<void>> {
     "insert into organization_members (organization_id, account_id, role, joined_at) values ($1, $2, 'owner', now())",
     [opener, owner],
   );
-  const act = (who: string, operation: string, minute: number, target: object, status = "done") =>
-    client.query(
-      `insert into organization_activity (organization_id, activity_id, occurred_at, actor_account_id, actor_email,
-                                          actor_role, operation, target, status)
-       values ($1, gen_random_uuid(), $2, $3, 'e', 'owner', $4, $5, $6)`,
-      [opener, `2026-05-01T10:0${minute}:00Z`, who, operation, target, status],
-    );
+  const act = activityOf(opener);
   const at = "2026-05-01T10:05:00Z";
   const link = async (account: string, username: string) => {
     await client.query("insert into cluster_approvers values (gen_random_uuid(), $1, 'c1', $2, $3)", [
@@ -311,13 +316,7 @@ test("the migration of makers finds who set up what, and forgets former members"
       "insert into accepted_principals values ($1, $2, $3, '{data:read}', '{data:read}', null, now())",
       [account, connection, human],
     );
-  const act = (who: string, operation: string, minute: number, target: object, status = "done") =>
-    client.query(
-      `insert into organization_activity (organization_id, activity_id, occurred_at, actor_account_id, actor_email,
-                                          actor_role, operation, target, status)
-       values ($1, gen_random_uuid(), $2, $3, 'e', 'owner', $4, $5, $6)`,
-      [opener, `2026-05-01T10:0${minute}:00Z`, who, operation, target, status],
-    );
+  const act = activityOf(opener);
   const found = async (sql: string, id: string) =>
     (await client.query(sql, [id])).rows.map((row) =>
       Object.values(row).map((value) => names.get(String(value)) ?? value),

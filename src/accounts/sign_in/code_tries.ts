@@ -13,6 +13,9 @@ export type PresentedCode = { addressHash: Buffer; codeHash: Buffer; clientHash:
  */
 export type RightCode = { mailId: string; tried?: "own_tries" | "shared_tries"; counted: string[] };
 
+const VALID_DIGITS = `email_hash = :addressHash and kind = 'digits' and mailed_at is not null
+  and ended_at is null and expires_at >= :now`;
+
 /**
  * Checks a six-digit code. Counts the try before comparing the code, so concurrent tries cannot exceed the
  * limit. With `whose: "own"`, compares the newest two codes of the caller's browser. With `"shared"`,
@@ -49,9 +52,6 @@ export async function tryDigits(
   if (right === undefined) return "wrong";
   return { mailId: right.mail_id, tried: `${whose}_tries`, counted: rows.map(({ mail_id }) => mail_id) };
 }
-
-const VALID_DIGITS = `email_hash = :addressHash and kind = 'digits' and mailed_at is not null
-  and ended_at is null and expires_at >= :now`;
 
 /** Returns an address's valid link code, for any browser. Nobody can guess it, so tries are not counted. */
 export async function findLink(

@@ -4,10 +4,10 @@ const stays = (maker: string, account: string) => `(
   or exists (select from organization_members n where n.organization_id = ${account} and n.account_id = ${maker}))`;
 
 /**
- * Who set up links, bindings, confirmations, accepted principals and lists of verifiers. The activity list has
- * everyone who set one up since organizations have members. Before that, only the person who opened the
- * account could. Reads the growing list first, into tables that the migration drops again, so that no table
- * stays locked meanwhile.
+ * Finds the makers of links, bindings, confirmations, accepted principals and lists of verifiers in the
+ * activity list. The list begins when organizations got members. Before that, only the person who opened the
+ * account could make them. Stores the makers in tables that the migration drops again. So the migration reads
+ * the growing list before it locks any other table.
  */
 const READ_MAKERS = `
 create table made_links as

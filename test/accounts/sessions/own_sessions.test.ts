@@ -76,6 +76,19 @@ describe("a person's list of sign-ins", () => {
     expect(await sessionsOf(await signedIn(email))).toHaveLength(1);
   });
 
+  test("leaves out sign-ins that a shorter SIGN_IN_DAYS has ended", async () => {
+    const shorter = await startApi({ shares: api, config: { SIGN_IN_DAYS: 1 } });
+    const email = newEmail();
+    await signedIn(email);
+    api.clock.advance(86_400);
+    expect(await sessionsOf(await signedIn(email))).toHaveLength(2);
+    const client = shorter.client();
+    await client.signIn(email);
+    const shown = await sessionsOf(client);
+    await shorter.stop();
+    expect(shown).toHaveLength(2);
+  });
+
   test("shows the newest 100", async () => {
     const client = await signedIn(newEmail());
     await api.db.raw(

@@ -214,6 +214,12 @@ describe("the page about a pending request", () => {
     const payments = await page.send("approve", { approved_scope: ["payments:send"], show: "preview" });
     expect(payments.words).toContain("the application must send the amount");
     expect(payments.words).not.toContain("usually has no amount");
+    const { page: custom } = await waiting({
+      requested_scope: ["custom:orders:refund"],
+      constraints: [EURO(500)],
+    });
+    expect(custom.words).toContain("the application must send the amount");
+    expect(custom.words).not.toContain("usually has no amount");
     const { page: unlimited } = await waiting({ constraints: [] });
     expect(unlimited.words).not.toContain("the application must send");
   });
