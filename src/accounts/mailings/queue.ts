@@ -114,7 +114,6 @@ with topic as (
   from topic t join delegation_requests r on r.request_id = t.request_id
   cross join lateral (
     select person from (${DECIDERS}) as deciders where t.kind in ('request_waits', 'request_lapses')
-      and (r.lapse_noted_at is null or person is distinct from r.requested_by)
     union all
     select r.requested_by where t.kind = 'request_decided' and r.requested_by is distinct from r.decided_by
     union all
