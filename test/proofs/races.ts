@@ -33,10 +33,11 @@ const keyed = ({ clients, platform }: Application, n: number, path: string, body
 
 export async function prove(application: Application, certId?: string): Promise<unknown> {
   const { platform, agentId } = application;
-  const { body } = await keyed(application, 0, "/v1/service/challenge");
+  const issued = await keyed(application, 0, "/v1/service/challenge");
+  expect(issued.status).toBe(200);
   const path = `/v1/service/connections/${platform.connectionId}/agents/${agentId}/present`;
   const presented = await keyed(application, 0, path, {
-    challenge: body.challenge,
+    challenge: issued.body.challenge,
     ...(certId === undefined ? {} : { cert_id: certId }),
   });
   expect(presented.status).toBe(200);

@@ -96,18 +96,18 @@ export function createChallengeKeys({
   db: Database;
   secretBox: SecretBox;
 }): ChallengeKeys {
-  const keys = new LRUCache<number, ChallengeKey>({
-    max: REMEMBERED_DAYS,
-    fetchMethod: async (day) => {
-      const row = await db("challenge_keys").where({ day }).first();
-      return (
-        row && { day, secret: Buffer.from(secretBox.unbox(row.secret_sealed, contextOf(day)), "base64") }
-      );
-    },
-  });
+  async function read(day: number): Promise<ChallengeKey | undefined> {
+    const row = await db("challenge_keys").where({ day }).first();
+    return row && { day, secret: Buffer.from(secretBox.unbox(row.secret_sealed, contextOf(day)), "base64") };
+  }
+
+  const keys = new LRUCache<number, ChallengeKey>({ max: REMEMBERED_DAYS, fetchMethod: read });
+
+  // A shared lookup may have read the table before the key was stored, so its "no key" is checked again.
+  const find = async (day: number) => (await keys.fetch(day)) ?? (await read(day));
 
   return {
-    find: (day) => keys.fetch(day),
+    find,
     async forIssuing(day, now) {
       const known = await keys.fetch(day);
       if (known) return known;
@@ -116,7 +116,7 @@ export function createChallengeKeys({
         .insert({ day, secret_sealed: sealed, created_at: now })
         .onConflict("day")
         .ignore();
-      const made = await keys.fetch(day);
+      const made = await read(day);
       if (!made) throw new Error("The challenge key could not be stored");
       return made;
     },
