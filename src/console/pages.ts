@@ -9,6 +9,7 @@ import { creditPage } from "./pages/credit.ts";
 import { certificateFilePage, delegationPage } from "./pages/delegations/delegation.ts";
 import { delegationsPage } from "./pages/delegations/delegations.ts";
 import { revokePage } from "./pages/delegations/revoke.ts";
+import { revokeManyPage } from "./pages/delegations/revoke_many.ts";
 import { eventPage } from "./pages/history/event.ts";
 import { exportPage } from "./pages/history/export.ts";
 import { historyPage } from "./pages/history/history.ts";
@@ -81,6 +82,8 @@ export const consolePages: readonly Page[] = [
   domainPage,
   activityPage,
   delegationsPage,
+  // Before the page about one delegation, whose path would also match.
+  revokeManyPage,
   delegationPage,
   revokePage,
   certificateFilePage,

@@ -11,8 +11,17 @@ import { badge } from "./values.ts";
 
 /** Returns a list that shows scopes next to each other, with the labels of their platform. */
 export function scopeList(scopes: readonly string[], descriptions: ScopeDescriptions = {}): Html {
-  const label = (scope: string) => (Object.hasOwn(descriptions, scope) ? descriptions[scope]?.label : null);
-  return html`<ul class="scopes">${scopes.map((scope) => html`<li>${labelledScope(scope, label(scope))}</li>`)}</ul>`;
+  return html`<ul class="scopes">${scopes.map(
+    (scope) => html`<li>${labelledScope(scope, labelOf({ scope_descriptions: descriptions }, scope))}</li>`,
+  )}</ul>`;
+}
+
+/** Returns the label of a scope that its platform described, or `undefined`. */
+export function labelOf(
+  { scope_descriptions }: { scope_descriptions: ScopeDescriptions },
+  scope: string,
+): string | undefined {
+  return Object.hasOwn(scope_descriptions, scope) ? scope_descriptions[scope]?.label : undefined;
 }
 
 /** Returns a scope and, if there is one, its platform's label. */

@@ -63,6 +63,7 @@ export const DELEGATION = {
   reason: "Reason",
   noReason: "none was given",
   revoke: "Revoke it",
+  askAgain: "Ask again",
   mayNotRevoke: "Your role lets you see delegations. Owners and approvers revoke them.",
   chain: "Signatures",
   chainLead:
@@ -111,6 +112,7 @@ export const DELEGATION = {
 export const REVOKE = {
   title: (agent: string) => `Revoke the delegation to ${agent}`,
   lead: "From then on every check of it is denied, immediately and for good. It cannot be taken back; a new request can be approved.",
+  allows: "What it allows",
   stops: "What it stops",
   used: (number: number, more: boolean, days: number) =>
     number === 0
@@ -136,8 +138,37 @@ export const REVOKE = {
   ended: "It has already expired. Revoking it also puts it on the revocation list.",
 };
 
+/** Texts of the page that revokes several delegations. */
+export const REVOKE_MANY = {
+  link: "Revoke several",
+  title: "Revoke several delegations",
+  lead: "Tick the delegations to end. The next page names them, and nothing ends before you confirm.",
+  nothing: "No active delegation matches. Those that you can revoke appear here.",
+  none: (most: number) => `Tick at least one delegation, and at most ${most}.`,
+  all: "Tick all",
+  active: "Active delegations",
+  go: "Look at what ends",
+  confirmTitle: (number: number) =>
+    number === 1 ? "Revoke 1 delegation" : `Revoke ${number.toLocaleString("en")} delegations`,
+  confirmLead:
+    "From then on every check of them is denied, immediately and for good. You cannot undo this. A new request can be approved.",
+  cancel: "Leave them as they are",
+  ends: "These end",
+  gone: (number: number) =>
+    number === 1
+      ? "One that you chose has already ended, and is not listed."
+      : `${number.toLocaleString("en")} that you chose have already ended, and are not listed.`,
+  done: "All of them have already ended.",
+  toList: "See the delegations",
+  submit: (number: number) => (number === 1 ? "Revoke it" : `Revoke all ${number.toLocaleString("en")}`),
+  failedTitle: (done: number, number: number) => `${done} of ${number} were revoked`,
+  failed: "These could not be revoked, so agents may still use them. All others have ended.",
+  again: "Try these again",
+};
+
 /** Notices of the pages about delegations. */
 export const DELEGATION_NOTICES = {
+  revoked_many: "Revoked. Every check of them is denied from now on.",
   revoked: "Revoked. Every check of it is denied from now on.",
 };
 

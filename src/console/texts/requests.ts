@@ -63,6 +63,7 @@ export const ASK = {
   nothing: "Tick at least one thing that it may do",
   end: "When it ends",
   endHint: "Leave it empty to let it last until somebody revokes it.",
+  sameLimits: "The request has the limits of the former delegation:",
   submit: "Ask for it",
 };
 

@@ -3,7 +3,7 @@ import { ADOPTION, AGENT, AGENT_NOTICES, AGENTS } from "./agents.ts";
 import { CALLBACKS, WEBHOOK_SECRET } from "./callbacks.ts";
 import { CLUSTERS } from "./clusters.ts";
 import { EXPLAIN, REASONS, TRY_IT } from "./decisions.ts";
-import { DELEGATION, DELEGATION_NOTICES, DELEGATIONS, REVOKE } from "./delegations.ts";
+import { DELEGATION, DELEGATION_NOTICES, DELEGATIONS, REVOKE, REVOKE_MANY } from "./delegations.ts";
 import { DELIVERIES, RECOVERIES } from "./deliveries.ts";
 import { ERRORS } from "./errors.ts";
 import { HISTORY } from "./history.ts";
@@ -256,6 +256,7 @@ export const texts = {
   delegations: DELEGATIONS,
   delegation: DELEGATION,
   revoke: REVOKE,
+  revokeMany: REVOKE_MANY,
   agents: AGENTS,
   agent: AGENT,
   adoption: ADOPTION,

@@ -101,6 +101,7 @@ export const visits: Record<string, Reached> = {
   delegations: { viewer: delegationViewer, path: "/console/delegations" },
   delegation: { viewer: delegationViewer, path: ({ cert }) => `/console/delegations/${cert}` },
   revoke_delegation: { viewer: delegationViewer, path: ({ cert }) => `/console/delegations/${cert}/revoke` },
+  revoke_delegations: { viewer: delegationViewer, path: "/console/delegations/revoke" },
   certificate_file: {
     viewer: delegationViewer,
     path: ({ cert }) => `/console/delegations/${cert}/certificate.json`,

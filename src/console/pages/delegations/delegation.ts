@@ -14,7 +14,14 @@ type Loaded = Awaited<ReturnType<typeof load>>;
 export const delegationPage = page<Loaded>({
   id: "delegation",
   path: "/console/delegations/{cert_id}",
-  operations: ["get_delegation", "check_delegation", "list_scopes", "list_audit_events", "revoke_delegation"],
+  operations: [
+    "get_delegation",
+    "check_delegation",
+    "list_scopes",
+    "list_audit_events",
+    "revoke_delegation",
+    "request_delegation",
+  ],
   load,
   title: ({ texts }, { certificate }) => texts.delegation.title(certificate.agent.name),
   back: ({ at, texts }) => ({ to: at("/delegations"), text: texts.delegations.title }),
@@ -24,7 +31,7 @@ export const delegationPage = page<Loaded>({
     return html`<p class="lead">${words.lead[delegationState(visit, certificate)]}</p>
       <div class="cards">
         <section class="card"><h2>${words.grant}</h2>${says(visit, loaded)}</section>
-        <section class="card"><h2>${words.about}</h2>${about(visit, certificate)}${toRevoke(visit, certificate)}</section>
+        <section class="card"><h2>${words.about}</h2>${about(visit, certificate)}${toRevoke(visit, certificate)}${toAskAgain(visit, loaded)}</section>
       </div>
       ${lastDecisions(visit, certificate.cert_id, loaded.events)}
       ${chain(visit, loaded.chain, certificate.status === "revoked")}
@@ -80,6 +87,14 @@ function toRevoke(visit: Visit, { cert_id, status }: CertificateAnswer): Html | 
   if (status === "revoked") return undefined;
   if (!visit.may("revoke_delegation")) return html`<p class="quiet">${words.mayNotRevoke}</p>`;
   return html`<p class="actions"><a class="button danger" href=${visit.at(`/delegations/${cert_id}/revoke`)}>${words.revoke}</a></p>`;
+}
+
+/** Returns a link that asks for the same again, once the delegation has ended. */
+function toAskAgain(visit: Visit, { certificate, chain: { agent } }: Loaded): Html | undefined {
+  const { cert_id, agent_id } = certificate;
+  const isOver = ["expired", "revoked"].includes(delegationState(visit, certificate));
+  if (!isOver || agent.disabled_at !== null || !visit.may("request_delegation")) return undefined;
+  return html`<p class="actions"><a class="button" href=${visit.at(`/agents/${agent_id}/ask`, { again: cert_id })}>${visit.texts.delegation.askAgain}</a></p>`;
 }
 
 function quiet(text: string): Piece {

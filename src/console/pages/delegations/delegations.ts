@@ -10,7 +10,7 @@ type Listed = Awaited<ReturnType<typeof load>>;
 export const delegationsPage = page<Listed>({
   id: "delegations",
   path: "/console/delegations",
-  operations: ["list_delegations", "list_platforms"],
+  operations: ["list_delegations", "list_platforms", "revoke_delegation"],
   navigation: { order: 20, label: ({ delegations }) => delegations.title },
   load,
   title: ({ texts }) => texts.delegations.title,
@@ -19,6 +19,11 @@ export const delegationsPage = page<Listed>({
     const isNarrowed = FILTERS.some((name) => query[name]) || query.cursor !== undefined;
     return html`<p class="lead">${texts.delegations.lead}</p>
       ${filters(visit, platforms)}
+      ${
+        items.length > 1 &&
+        visit.may("revoke_delegation") &&
+        html`<p class="actions"><a class="button quiet" href=${visit.at("/delegations/revoke", toRevoke(query))}>${texts.revokeMany.link}</a></p>`
+      }
       <section class="card">${delegationTable(
         visit,
         items,
@@ -29,6 +34,11 @@ export const delegationsPage = page<Listed>({
 });
 
 const FILTERS = ["q", "state", "platform_id", "agent_id"] as const;
+
+/** Returns the list's filters that the page for several revocations has too. */
+function toRevoke({ q, agent_id, platform_id }: Visit["query"]): Visit["query"] {
+  return { q: q || undefined, agent_id, platform_id: platform_id || undefined };
+}
 
 async function load(visit: Visit) {
   const { call } = visit;

@@ -5,6 +5,7 @@ import { delegationState } from "../../elements/delegations.ts";
 import { textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { table } from "../../elements/listing.ts";
+import { labelledScope, labelOf, scopeList } from "../../elements/scopes.ts";
 import { objectName, time } from "../../elements/values.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
@@ -67,14 +68,16 @@ function stops(visit: Visit, { certificate, use }: Loaded): Html {
   const words = texts.revoke;
   const { agent, agent_id, declared_by } = certificate;
   const others = words.others(agent.name, use.other_active);
-  return html`<section class="card"><h2>${words.stops}</h2>
+  return html`<section class="card"><h2>${words.allows}</h2>
+    ${scopeList(certificate.approved_scope, certificate.scope_descriptions)}
+    <h2>${words.stops}</h2>
     <p>${words.used(use.allowed, use.more, use.days)} ${lastUse(visit, use)}</p>
     ${
       use.by_scope.length > 0 &&
       table({
         caption: words.scope,
         columns: [
-          { label: words.scope, cell: ({ scope }) => html`<code>${scope}</code>` },
+          { label: words.scope, cell: ({ scope }) => labelledScope(scope, labelOf(certificate, scope)) },
           { label: words.count, cell: ({ allowed }) => allowed.toLocaleString("en") },
         ],
         items: use.by_scope,

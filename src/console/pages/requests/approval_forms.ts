@@ -186,11 +186,10 @@ function withoutPlace(message: string): string {
 const MOST_SECONDS = 2_147_483_647;
 const DAY = 86_400;
 
-/** Returns the fields for a delegation's duration: a number and its unit. */
-export function endFields(
-  visit: Visit,
-  { form, label, hint, value = "" }: { form: string; label: string; hint: Piece; value?: string },
-): Html {
+type EndFields = { form: string; label: string; hint: Piece; value?: string; unit?: number };
+
+/** Returns the fields for a delegation's duration: a number and its unit, in seconds. */
+export function endFields(visit: Visit, { form, label, hint, value = "", unit = DAY }: EndFields): Html {
   const words = visit.texts.request;
   return html`<fieldset class="field" aria-describedby="end-hint"><legend>${label}</legend>
     <p class="hint" id="end-hint">${hint}</p>
@@ -206,7 +205,7 @@ export function endFields(
       form,
       name: "end_unit",
       label: words.endUnit,
-      value: "86400",
+      value: String(unit),
       choices: choicesOf(words.units),
     })}</div></fieldset>`;
 }

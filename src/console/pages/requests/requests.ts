@@ -1,8 +1,12 @@
 import type { RequestAnswer } from "../../../delegations/delegation_answers.ts";
+import { ApiError } from "../../../errors.ts";
 import { type Html, html } from "../../../html/html.ts";
+import type { Constraint } from "../../../protocol/constraints/constraints.ts";
 import { page, type Visit } from "../../core/page.ts";
+import { constraintsOf } from "../../elements/decisions.ts";
 import { boxField, choicesOf, selectField, textField } from "../../elements/fields.ts";
 import { form, readerOf } from "../../elements/form.ts";
+import { limitList } from "../../elements/limits.ts";
 import { filterForm, filtersOf, pager, table } from "../../elements/listing.ts";
 import { scopeChoices, scopeList } from "../../elements/scopes.ts";
 import { badge, type Tone, time } from "../../elements/values.ts";
@@ -69,15 +73,23 @@ const SCOPES = "requested_scope";
 export const askPage = page<Awaited<ReturnType<typeof load>>>({
   id: "ask",
   path: "/console/agents/{agent_id}/ask",
-  operations: ["request_delegation", "get_account_agent", "get_platform", "list_scopes"],
+  operations: [
+    "request_delegation",
+    "get_account_agent",
+    "get_platform",
+    "list_scopes",
+    "get_delegation",
+    "get_delegation_request",
+  ],
   load,
   title: ({ texts }, { agent }) => texts.ask.title(agent.name),
   back: ({ at }, { agent }) => ({ to: at(`/agents/${agent.agent_id}`), text: agent.name }),
-  render(visit, { platform, vocabulary }) {
+  render(visit, { platform, vocabulary, former }) {
     const { texts } = visit;
     if (platform === undefined) return html`<p>${texts.agent.deletedLead}</p>`;
     const words = { vocabulary, platform: platform.name, descriptions: platform.scope_descriptions };
     return html`<p class="lead">${texts.ask.lead}</p>
+      ${former && sameLimits(visit, former)}
       ${form(visit, {
         name: FORM,
         once: true,
@@ -86,7 +98,7 @@ export const askPage = page<Awaited<ReturnType<typeof load>>>({
           name: SCOPES,
           label: texts.ask.scopes,
           hint: texts.ask.scopesHint,
-          isTicked: () => false,
+          isTicked: (scope) => former?.scopes.includes(scope) ?? false,
           choices: scopeChoices(texts, words, platform.default_allowed_scopes),
         })}
         ${textField(visit, {
@@ -94,10 +106,11 @@ export const askPage = page<Awaited<ReturnType<typeof load>>>({
           name: "purpose",
           label: texts.ask.purpose,
           hint: texts.ask.purposeHint,
+          value: former?.purpose ?? "",
           required: false,
           attributes: { maxlength: 300 },
         })}
-        ${endFields(visit, { form: FORM, label: texts.ask.end, hint: texts.ask.endHint })}`,
+        ${endFields(visit, { form: FORM, label: texts.ask.end, hint: texts.ask.endHint, ...former?.end })}`,
         submit: texts.ask.submit,
       })}`;
   },
@@ -113,7 +126,15 @@ export const askPage = page<Awaited<ReturnType<typeof load>>>({
         reader.check();
         const requested_scope = fields.all(SCOPES).filter((scope) => scope !== "");
         const purpose = fields.get("purpose").trim();
-        const body = { connection_id, agent_id, requested_scope, ...(purpose !== "" && { purpose }), ...end };
+        const { constraints = [] } = (await formerOf(visit)) ?? {};
+        const body = {
+          connection_id,
+          agent_id,
+          requested_scope,
+          ...(purpose !== "" && { purpose }),
+          ...(constraints.length > 0 && { constraints }),
+          ...end,
+        };
         const { request_id } = await call("request_delegation", { body, once: true });
         return { to: at(`/requests/${request_id}`), notice: "asked" };
       },
@@ -121,10 +142,35 @@ export const askPage = page<Awaited<ReturnType<typeof load>>>({
   },
 });
 
-async function load({ call, params }: Visit) {
-  const [agent, vocabulary] = await Promise.all([call("get_account_agent", { params }), call("list_scopes")]);
+async function load(visit: Visit) {
+  const { call, params } = visit;
+  const [agent, vocabulary, former] = await Promise.all([
+    call("get_account_agent", { params }),
+    call("list_scopes"),
+    formerOf(visit),
+  ]);
   const { platform_id } = agent.platform;
   const platform =
     agent.disabled_at === null ? await call("get_platform", { params: { platform_id } }) : undefined;
-  return { agent, platform, vocabulary };
+  return { agent, platform, vocabulary, former };
+}
+
+/** Returns what a former delegation to the same agent allowed, if the page's address names one. */
+async function formerOf({ call, params, query: { again } }: Visit) {
+  if (!again) return undefined;
+  const certificate = await call("get_delegation", { params: { cert_id: again } });
+  const { request_id, approved_scope: scopes, issued_at, expires_at, agent_id } = certificate;
+  if (agent_id !== params.agent_id) throw new ApiError("not_found");
+  const { purpose } = await call("get_delegation_request", { params: { request_id } });
+  const seconds =
+    expires_at === null ? 0 : Math.round((Date.parse(expires_at) - Date.parse(issued_at)) / 1000);
+  const unit = [86_400, 3_600].find((length) => seconds % length === 0) ?? 60;
+  const end = seconds < unit ? {} : { value: String(Math.floor(seconds / unit)), unit };
+  return { scopes, purpose, end, constraints: constraintsOf(certificate) };
+}
+
+/** Says that the request will have the limits of the former delegation. */
+function sameLimits({ texts }: Visit, { constraints }: { constraints: Constraint[] }): Html | undefined {
+  if (constraints.length === 0) return undefined;
+  return html`<section class="card"><p>${texts.ask.sameLimits}</p>${limitList(texts, constraints)}</section>`;
 }
