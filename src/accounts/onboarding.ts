@@ -55,6 +55,26 @@ export function profileRoute({ db }: { db: Database }): Route {
   });
 }
 
+/** `PATCH /v1/auth/profile`: changes the person's name at any time after the first step of onboarding. */
+export function changeProfileRoute({ db }: { db: Database }): Route {
+  return route({
+    id: "change_profile",
+    method: "PATCH",
+    path: "/v1/auth/profile",
+    summary: "Change the person's name",
+    access: "session",
+    roles: "person",
+    idempotent: true,
+    body: profileBody,
+    answer: { status: 200, schema: profileBody, description: "The name from now on" },
+    errors: [],
+    async handle({ caller, body }) {
+      await db("accounts").where({ account_id: caller.person.accountId }).update(body);
+      return { body };
+    },
+  });
+}
+
 const body = z.discriminatedUnion("account_type", [
   z.object({ account_type: z.literal("individual") }),
   z.object({ account_type: z.literal("organization"), organization_name: organizationName }),

@@ -9,7 +9,7 @@ import { creditsRoute } from "./ledger/credits_route.ts";
 import type { Mailer } from "./mail/smtp.ts";
 import { mailRoutes } from "./mailings/routes.ts";
 import type { StopTokens } from "./mailings/stop_links.ts";
-import { accountTypeRoute, profileRoute } from "./onboarding.ts";
+import { accountTypeRoute, changeProfileRoute, profileRoute } from "./onboarding.ts";
 import { registryRoute } from "./registry_route.ts";
 import { ownSessionRoutes } from "./sessions/own_sessions.ts";
 import { refreshRoute } from "./sessions/refresh.ts";
@@ -49,6 +49,7 @@ export function accountsRoutes(deps: AccountsDeps): Route[] {
     verifyCodeRoute(deps),
     profileRoute(deps),
     accountTypeRoute(deps),
+    changeProfileRoute(deps),
     refreshRoute(deps),
     sessionRoute(deps),
     logoutRoute(deps),

@@ -1,5 +1,5 @@
 import type { Page } from "./core/page.ts";
-import { accountPage } from "./pages/account.ts";
+import { accountPage, namePage } from "./pages/account.ts";
 import { agentAdoptionPage, platformAdoptionPage } from "./pages/adoption.ts";
 import { agentPage, deleteAgentPage } from "./pages/agent.ts";
 import { agentsPage } from "./pages/agents.ts";
@@ -69,6 +69,7 @@ export const consolePages: readonly Page[] = [
   clustersPage,
   clusterNamespacePage,
   accountPage,
+  namePage,
   stopMailsPage,
   creditPage,
   organizationPage,

@@ -20,7 +20,15 @@ const liar = page({
 });
 
 /** These pages belong to no page in the navigation. */
-const APART = ["stop_mails", "account", "accept_invitation", "sign_out", "welcome_name", "welcome_account"];
+const APART = [
+  "stop_mails",
+  "account",
+  "account_name",
+  "accept_invitation",
+  "sign_out",
+  "welcome_name",
+  "welcome_account",
+];
 function isBelowAnother(page: Page): boolean {
   return (
     !("file" in page) &&

@@ -1,10 +1,14 @@
 import { type Html, html } from "../../html/html.ts";
 import { page, signedIn, type Visit } from "../core/page.ts";
 import { ACCEPT_INVITATION, ACCOUNT, addressFor } from "../core/places.ts";
+import { form } from "../elements/form.ts";
 import { table } from "../elements/listing.ts";
 import { badge, copyable, facts, type Tone } from "../elements/values.ts";
 import { loadMails, MAIL_FORM, mailForm, readMailForm } from "./mails.ts";
 import { endSession, loadSessions, SESSION_FORM, sessionForm } from "./own_sessions.ts";
+import { nameFields } from "./welcome.ts";
+
+const NAME = `${ACCOUNT}/name`;
 
 const TONES: Record<"enough" | "low" | "exhausted", Tone> = { enough: "good", low: "warn", exhausted: "bad" };
 
@@ -38,7 +42,10 @@ function person(visit: Visit): Html {
   const { ownAccount: words } = visit.texts;
   const { first_name, last_name, email, account_type, organization_name, human_id } = signedIn(visit);
   return html`<section class="card">${facts([
-    [words.name, `${first_name} ${last_name}`],
+    [
+      words.name,
+      html`<bdi>${first_name} ${last_name}</bdi><br /><a href=${visit.own(NAME)}>${words.changeName}</a>`,
+    ],
     [words.email, html`${email}<br /><span class="quiet">${words.emailHint}</span>`],
     [
       words.type,
@@ -87,3 +94,33 @@ function joining({ texts: { ownAccount: words }, own }: Visit): Html {
   return html`<section class="card"><h2>${words.joinTitle}</h2><p>${words.join}</p>
     <p><a href=${own(ACCEPT_INVITATION)}>${words.joinLink}</a></p></section>`;
 }
+
+/** The page on which the signed-in person changes their name. */
+export const namePage = page({
+  id: "account_name",
+  path: NAME,
+  about: "person",
+  operations: ["change_profile"],
+  load: async () => undefined,
+  title: ({ texts }) => texts.ownAccount.nameTitle,
+  back: ({ own, texts }) => ({ to: own(ACCOUNT), text: texts.ownAccount.title }),
+  render(visit) {
+    const { ownAccount: words } = visit.texts;
+    const { first_name, last_name } = signedIn(visit);
+    return html`<p class="lead">${words.nameLead}</p>
+      ${form(visit, {
+        name: "profile",
+        content: nameFields(visit, { first: first_name ?? "", last: last_name ?? "" }),
+        submit: words.saveName,
+      })}`;
+  },
+  forms: {
+    profile: {
+      async submit(visit, fields) {
+        const body = { first_name: fields.get("first_name"), last_name: fields.get("last_name") };
+        await visit.call("change_profile", { body });
+        return { to: visit.own(ACCOUNT), notice: "renamed" };
+      },
+    },
+  },
+});

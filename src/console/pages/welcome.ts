@@ -1,5 +1,5 @@
 import { ApiError } from "../../errors.ts";
-import { html } from "../../html/html.ts";
+import { type Html, html } from "../../html/html.ts";
 import type { Fields } from "../core/forms.ts";
 import { page, Redirect, signedIn, type Visit } from "../core/page.ts";
 import { wayBack } from "../core/places.ts";
@@ -21,18 +21,7 @@ export const welcomeNamePage = page({
     ${form(visit, {
       name: "profile",
       once: true,
-      content: html`${textField(visit, {
-        form: "profile",
-        name: "first_name",
-        label: visit.texts.profile.first,
-        attributes: { autocomplete: "given-name", maxlength: 100 },
-      })}
-      ${textField(visit, {
-        form: "profile",
-        name: "last_name",
-        label: visit.texts.profile.last,
-        attributes: { autocomplete: "family-name", maxlength: 100 },
-      })}`,
+      content: nameFields(visit),
       submit: visit.texts.profile.submit,
     })}`,
   forms: {
@@ -45,6 +34,25 @@ export const welcomeNamePage = page({
     },
   },
 });
+
+/** Returns the fields of the form `profile`, in which a person gives their name. */
+export function nameFields(visit: Visit, { first, last } = { first: "", last: "" }): Html {
+  const { profile: words } = visit.texts;
+  return html`${textField(visit, {
+    form: "profile",
+    name: "first_name",
+    label: words.first,
+    value: first,
+    attributes: { autocomplete: "given-name", maxlength: 100 },
+  })}
+  ${textField(visit, {
+    form: "profile",
+    name: "last_name",
+    label: words.last,
+    value: last,
+    attributes: { autocomplete: "family-name", maxlength: 100 },
+  })}`;
+}
 
 /** The page for the last step of onboarding: the account type. */
 export const welcomeAccountPage = page({

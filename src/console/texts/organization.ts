@@ -34,6 +34,10 @@ export const ACTING = {
 export const OWN_ACCOUNT = {
   title: "Your account",
   name: "Name",
+  changeName: "Change your name",
+  nameTitle: "Your name",
+  nameLead: "Members of your organizations see your name. Mails that were already sent keep the former name.",
+  saveName: "Save",
   email: "E-mail address",
   emailHint: "You sign in with it; codes and mails go there.",
   type: "Account",

@@ -89,6 +89,11 @@ export const ordinaryCalls: Record<string, Calls> = {
     await client.post("/v1/auth/onboarding/profile", { first_name: "Ada", last_name: "Lovelace" });
     return [await client.post("/v1/auth/onboarding/account-type", { account_type: "individual" })];
   },
+  change_profile: async (_, { person }) => [
+    await person.client.call("PATCH", "/v1/auth/profile", {
+      body: { first_name: "Ada", last_name: "King" },
+    }),
+  ],
   refresh_session: async (_, { person }) => [await person.client.post("/v1/auth/refresh")],
   get_session: async (_, { person }) => [await person.client.get("/v1/auth/session")],
   get_credits: async (_, { person, keyed }) => [
