@@ -34,6 +34,7 @@ const historyFilters = z.object({
     .regex(/^[^\0]*$/)
     .optional(),
   decision: historyDecision.optional(),
+  decided: z.literal("true").optional().describe("Omits proofs that were only presented"),
   decision_reason: idText.optional(),
   required_scope: z
     .string()
@@ -63,11 +64,12 @@ function findHistory(db: Database, accountId: string, filters: HistoryFilters): 
     const value = filters[column];
     if (value !== undefined) found.where(`e.${column}`, value);
   }
-  const { connection_id, event_type, since, until, before } = filters;
+  const { connection_id, event_type, decided, since, until, before } = filters;
   if (connection_id !== undefined) {
     // An invalid id cannot match any connection.
     found.where(isUuid(connection_id) ? { "e.connection_id": connection_id } : db.raw("false"));
   }
+  if (decided !== undefined) found.whereNotNull("e.decision");
   if (event_type !== undefined) found.where({ "e.event_type": event_type }).where(decisionOf[event_type]);
   if (since !== undefined) found.where("e.occurred_at", ">=", new Date(since));
   if (until !== undefined) found.where("e.occurred_at", "<", new Date(until));

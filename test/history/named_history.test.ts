@@ -105,6 +105,7 @@ describe("GET …/audit/personal/export", () => {
       expect(await places("event_type=proof.rejected")).toEqual([2, 3, 5]);
       expect(await places("event_type=proof.presented")).toEqual([4]);
       expect(await places("event_type=proof.verified")).toEqual([0, 1]);
+      expect(await places("decided=true")).toEqual([0, 1, 2, 3, 5]);
     },
   );
 });

@@ -9,7 +9,7 @@ import type { Texts } from "../texts/texts.ts";
 import { limitList } from "./limits.ts";
 import { table } from "./listing.ts";
 import { scopeList } from "./scopes.ts";
-import { badge, facts, type Tone, time } from "./values.ts";
+import { badge, facts, type Tone, time, utcDay } from "./values.ts";
 
 const TONES: Record<"allow" | "deny" | "indeterminate", Tone> = {
   allow: "good",
@@ -36,18 +36,28 @@ const HEIGHT = 180;
 const BASE = HEIGHT - 1;
 const RESULTS = ["allow", "deny", "indeterminate"] as const;
 
-/** Returns a chart of decisions by day and result, followed by the same numbers as a table. */
-export function decisionsChart({ days }: DailyCounts, texts: Texts): Html {
+/**
+ * Returns a chart of decisions by day and result, followed by the same numbers as a table. Each day
+ * with decisions is a link to `of(day)`, the URL of these decisions.
+ */
+export function decisionsChart({ days }: DailyCounts, texts: Texts, of: (day: string) => string): Html {
   const words = texts.decisions;
   const most = Math.max(1, ...days.map((day) => day.allow + day.deny + day.indeterminate));
+  const last = days.at(-1);
   const step = WIDTH / Math.max(1, days.length);
   return html`<figure class="chart">
-    <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${words.chart}>
+    <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="group" aria-label=${words.chart}>
       <line class="axis" x1="0" x2=${WIDTH} y1=${BASE + 0.5} y2=${BASE + 0.5} />
-      ${days.map((day, place) => bar(day, { x: place * step, width: step, most }))}
+      ${days.map((day, place) => {
+        if (isEmpty(day)) return undefined;
+        const said = words.onDay(utcDay(day.day), day);
+        return html`<a href=${of(day.day)} aria-label=${said}><title>${said}</title>
+          <rect class="column" x=${round(place * step)} y="0" width=${round(step)} height=${HEIGHT} />
+          ${bar(day, { x: place * step, width: step, most })}</a>`;
+      })}
     </svg>
     <figcaption>
-      <p class="ends"><span>${days[0]?.day}</span><span>${days.at(-1)?.day}</span></p>
+      <p class="ends"><span>${days[0] && utcDay(days[0].day)}</span><span>${last && utcDay(last.day)}</span></p>
       <ul class="legend">${RESULTS.map((result) => html`<li class=${result}>${words[result]}</li>`)}</ul>
     </figcaption>
   </figure>
@@ -60,13 +70,17 @@ export function decisionsChart({ days }: DailyCounts, texts: Texts): Html {
         .toReversed()
         .map(
           (day) =>
-            html`<tr><th scope="row">${day.day}</th>${RESULTS.map((result) => html`<td>${day[result]}</td>`)}</tr>`,
+            html`<tr><th scope="row">${isEmpty(day) ? utcDay(day.day) : html`<a href=${of(day.day)}>${utcDay(day.day)}</a>`}</th>${RESULTS.map((result) => html`<td>${day[result]}</td>`)}</tr>`,
         )}</tbody>
     </table></div>
   </details>`;
 }
 
 type Day = DailyCounts["days"][number];
+
+function isEmpty(day: Day): boolean {
+  return RESULTS.every((result) => day[result] === 0);
+}
 
 function bar(day: Day, { x, width, most }: { x: number; width: number; most: number }): Html[] {
   let top = BASE;

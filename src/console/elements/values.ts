@@ -33,12 +33,33 @@ export function time(at: Date | string): Html {
   return html`<time datetime=${date.toISOString()}>${UTC.format(date)} UTC</time>`;
 }
 
+const UTC_SECOND = new Intl.DateTimeFormat("en-GB", {
+  dateStyle: "medium",
+  timeStyle: "medium",
+  timeZone: "UTC",
+});
+
+/** Returns a `<time>` element with seconds in UTC. A script converts it to the reader's time zone. */
+export function moment(at: string): Html {
+  return html`<time datetime=${at} data-seconds>${UTC_SECOND.format(new Date(at))} UTC</time>`;
+}
+
+/** Returns the button with which the reader chooses between UTC and their own time zone for all pages. */
+export function zoneSwitch({ listing }: Texts): Html {
+  return html`<button type="button" class="quiet small" data-zone data-utc=${listing.inUtc} data-own=${listing.inOwnZone} hidden></button>`;
+}
+
 const UTC_DAY = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeZone: "UTC" });
 
 /** Returns a `<time>` element with the day in UTC. A script converts it to the reader's time zone. */
 export function day(at: Date | string): Html {
   const date = typeof at === "string" ? new Date(at) : at;
   return html`<time datetime=${date.toISOString()} data-day>${UTC_DAY.format(date)}</time>`;
+}
+
+/** Returns a day in UTC, such as `2026-01-31`, in words. Scripts do not change it. */
+export function utcDay(day: string): string {
+  return UTC_DAY.format(new Date(`${day}T00:00:00Z`));
 }
 
 /** If a deadline is fewer milliseconds away than this, the day alone says too little. */

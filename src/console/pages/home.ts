@@ -99,8 +99,8 @@ function credit(visit: Visit, home: Home): Html {
     <p><a href=${at("/credit")}>${texts.home.creditLink}</a></p></section>`;
 }
 
-function decisions({ texts }: Visit, { counts }: Home): Html {
+function decisions({ texts, at }: Visit, { counts }: Home): Html {
   const { home } = texts;
   return html`<section class="card"><h2>${home.decisions}</h2>
-    ${counts === undefined ? html`<p class="quiet">${home.notCounted}</p>` : decisionsChart(counts, texts)}</section>`;
+    ${counts === undefined ? html`<p class="quiet">${home.notCounted}</p>` : decisionsChart(counts, texts, (day) => at("/history", { from: day, to: day }))}</section>`;
 }

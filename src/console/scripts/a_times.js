@@ -5,7 +5,26 @@ const whenShown = (run) => {
   else requestAnimationFrame(() => setTimeout(run));
 };
 
-// Shows times in the reader's zone. The machine-readable time, and UTC on hovering, stay unchanged.
+// Choices that this browser keeps. A browser that keeps nothing forgets them with the page.
+const keptChoice = {
+  read(name) {
+    try {
+      return localStorage.getItem(name);
+    } catch {
+      return null;
+    }
+  },
+  write(name, value) {
+    try {
+      localStorage.setItem(name, value);
+    } catch {
+      // The choice lasts as long as the page.
+    }
+  },
+};
+
+// Shows times in the reader's zone, or in UTC if the reader chose this. The machine-readable time stays
+// unchanged. On hovering, the time has UTC.
 whenShown(() => {
   const { lang } = document.documentElement;
   const own = navigator.languages.find((language) => language.startsWith(`${lang}-`));
@@ -13,15 +32,30 @@ whenShown(() => {
   const formatOf = (parts) => new Intl.DateTimeFormat(own ?? (lang === "en" ? "en-GB" : lang), parts);
   const day = formatOf(date);
   const moment = formatOf({ ...date, hour: "2-digit", minute: "2-digit" });
-  const show = (root) => {
-    for (const element of root.querySelectorAll("time[datetime]:not([title])")) {
-      element.title = element.textContent;
-      const format = element.dataset.day === undefined ? moment : day;
-      element.textContent = format.format(new Date(element.dateTime));
+  const second = formatOf({ ...date, hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const formatFor = ({ day: isDay, seconds }) =>
+    isDay !== undefined ? day : seconds !== undefined ? second : moment;
+  let inUtc = keptChoice.read("utc") === "on";
+  const show = () => {
+    for (const element of document.querySelectorAll("time[datetime]")) {
+      if (element.title === "") element.title = element.textContent;
+      element.textContent = inUtc
+        ? element.title
+        : formatFor(element.dataset).format(new Date(element.dateTime));
+    }
+    for (const button of document.querySelectorAll("[data-zone]")) {
+      button.hidden = false;
+      button.textContent = inUtc ? button.dataset.own : button.dataset.utc;
     }
   };
-  addEventListener("htmx:after:swap", () => show(document));
-  show(document);
+  addEventListener("htmx:after:swap", show);
+  addEventListener("click", ({ target }) => {
+    if (target.closest?.("[data-zone]") == null) return;
+    inUtc = !inUtc;
+    keptChoice.write("utc", inUtc ? "on" : "off");
+    show();
+  });
+  show();
 });
 
 // Date and time fields use the reader's zone, and send the zone.

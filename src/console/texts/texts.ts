@@ -73,6 +73,8 @@ export const texts = {
     copy: "Copy",
     copied: "Copied",
     download: "Download",
+    inUtc: "Show times in UTC",
+    inOwnZone: "Show times in my time zone",
     inZone: (label: string, zone: string) => `${label} (${zone})`,
     noMoment: "Give a day and a time, such as 2026-03-01T14:30",
     once: "It is shown only this once. Keep it where you keep secrets: nobody can show it to you again.",
@@ -233,6 +235,8 @@ export const texts = {
   limits: LIMITS,
   decisions: {
     chart: "Decisions by day and result; days in UTC",
+    onDay: (day: string, of: { allow: number; deny: number; indeterminate: number }) =>
+      `${day}: ${of.allow} allowed, ${of.deny} denied, ${of.indeterminate} not decided`,
     asTable: "As a table",
     day: "Day",
     allow: "Allowed",

@@ -13,14 +13,14 @@ afterAll(() => api.stop());
 const listed = (text: string) => [...text.matchAll(/data-row="([^"]*)"/g)].map(([, id = ""]) => id);
 
 describe("the history page", () => {
-  test("lists events newest first, with names and in plain words", async () => {
+  test("lists decisions newest first, to the second, with names and in plain words", async () => {
     const seen = await historyViewer(api);
     const { words, text } = await seen.open("/console/history");
-    const { allowed, denied, presented, elsewhere } = seen.ids;
-    expect(listed(text)).toEqual([elsewhere, presented, denied, allowed]);
+    const { allowed, denied, elsewhere } = seen.ids;
+    expect(listed(text)).toEqual([elsewhere, denied, allowed]);
+    expect(text).toMatch(/<time datetime="[^"]+" data-seconds>\d+ \w+ \d{4}, \d\d:\d\d:\d\d UTC<\/time>/);
     expect(words).toContain("payments:send The delegation does not have this scope");
     expect(words).toContain("Warehouse decided elsewhere");
-    expect(words).toContain("Proof made, not decided yet");
     expect(words).toMatch(/Allowed data:read \S.* Shop/);
   });
 
@@ -45,11 +45,38 @@ describe("the history page", () => {
       [`from=${before}&result=allow`, [elsewhere, allowed, late]],
       [`from=${day}&result=allow`, [elsewhere, allowed]],
       [`to=${before}`, [late, old]],
-      ["result=&from=&to=&required_scope=", [elsewhere, presented, denied, allowed, late, old]],
+      ["result=&from=&to=&required_scope=", [elsewhere, denied, allowed, late, old]],
     ];
     for (const [query, events] of cases) {
       expect([query, listed((await seen.open(`/console/history?${query}`)).text)]).toEqual([query, events]);
     }
+  });
+
+  test("lists a proof without a decision on request only", async () => {
+    const seen = await historyViewer(api);
+    const { words, text } = await seen.open("/console/history?result=presented");
+    expect(listed(text)).toEqual([seen.ids.presented]);
+    expect(words).toContain("Proof shown, not decided yet");
+  });
+
+  test("offers agents and platforms by name, and keeps an id from a link", async () => {
+    const seen = await historyViewer(api);
+    const { text } = await seen.open("/console/history?agent_id=another");
+    expect(text).toMatch(new RegExp(`<option value="${seen.ids.agentId}">[^<]+</option>`));
+    expect(text).toMatch(/<option value="[^"]+">Shop<\/option>/);
+    expect(text).toContain('<option value="another" selected>another</option>');
+  });
+
+  test("links each day of the chart to the decisions of that day", async () => {
+    const seen = await historyViewer(api);
+    const day = new Date(api.clock.now().getTime() - 3 * 86_400_000).toISOString().slice(0, 10);
+    const old = await seen.decide(86_400 * 3);
+    const { text } = await seen.open("/console/history");
+    const link = `/console/history?from=${day}&#38;to=${day}`;
+    expect(text).toMatch(
+      new RegExp(`<a href="${RegExp.escape(link)}" aria-label="[^"]*: 1 allowed, 0 denied`),
+    );
+    expect(listed((await seen.open(link.replace("&#38;", "&"))).text)).toEqual([old]);
   });
 
   test("explains an empty list and an invalid filter", async () => {
@@ -152,7 +179,7 @@ describe("the page about an event", () => {
     expect(allowed.words).not.toContain("What would have been needed");
     expect(allowed.words).not.toMatch(/Failed|Not reached/);
     const presented = await seen.open(`/console/history/${seen.ids.presented}`);
-    expect(presented.words).toContain("A proof was made");
+    expect(presented.words).toContain("A proof was shown");
     expect(presented.words).not.toContain("Rule by rule");
     const elsewhere = await seen.open(`/console/history/${seen.ids.elsewhere}`);
     expect(elsewhere.words).toContain("Warehouse of Example Traders");

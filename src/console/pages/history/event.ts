@@ -7,7 +7,7 @@ import type { Call } from "../../core/calls.ts";
 import { page, signedIn, type Visit } from "../../core/page.ts";
 import { decisionBadge, neededFor, reasonText, ruleTables } from "../../elements/decisions.ts";
 import { labelledScope } from "../../elements/scopes.ts";
-import { facts, time } from "../../elements/values.ts";
+import { facts, moment, zoneSwitch } from "../../elements/values.ts";
 import { outcomeCard, receiptCard } from "./receipts.ts";
 
 type Shown = {
@@ -71,7 +71,7 @@ function whatHappened(visit: Visit, { event, certificate }: Shown): Html {
   const { details } = event;
   const reason = reasonText(texts, details);
   return facts([
-    [words.decided, time(event.occurred_at)],
+    [words.decided, html`${moment(event.occurred_at)} ${zoneSwitch(texts)}`],
     [
       texts.history.result,
       html`${decisionBadge(texts, details)}${reason !== undefined && html`${" "}${reason}`}`,

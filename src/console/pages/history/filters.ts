@@ -1,4 +1,5 @@
 import { type Html, html } from "../../../html/html.ts";
+import type { AccountAgentAnswer } from "../../../platforms/agents/account_agents_routes.ts";
 import type { PlatformAnswer } from "../../../platforms/platform_answers.ts";
 import type { CallInput } from "../../core/calls.ts";
 import type { Visit } from "../../core/page.ts";
@@ -22,13 +23,16 @@ const DAY = /^\d{4}-\d{2}-\d{2}$/;
 
 type Query = NonNullable<CallInput["query"]>;
 
-/** Returns a history operation's query for the filter form's fields. Days are whole days in UTC. */
+/**
+ * Returns a history operation's query for the filter form's fields. Days are whole days in UTC. A proof that
+ * was only presented has no decision, so the query excludes it unless the form asks for it.
+ */
 export function askedFor(visit: Visit): Query {
   const { from, to, result, ...rest } = filtersOf(visit, FILTER_FIELDS);
   const presented = result === "presented";
   return {
     ...rest,
-    ...(presented ? { event_type: "proof.presented" } : { decision: result }),
+    ...(presented ? { event_type: "proof.presented" } : { decision: result, decided: "true" }),
     since: from && startOf(from, 0),
     until: to && startOf(to, 1),
   };
@@ -48,10 +52,13 @@ export function isNarrowed(visit: Visit): boolean {
 type Name = (typeof FILTER_FIELDS)[number];
 
 /** Filter fields that stay collapsed until one of them is used. */
-const FOLDED: readonly Name[] = ["decision_reason", "required_scope", "connection_id", "agent_id", "cert_id"];
+const FOLDED: readonly Name[] = ["decision_reason", "required_scope", "cert_id"];
+
+/** Names that the form offers. */
+export type Names = { platforms: readonly PlatformAnswer[]; agents: readonly AccountAgentAnswer[] };
 
 /** Returns the form that filters the history. */
-export function historyFilter(visit: Visit, platforms: readonly PlatformAnswer[]): Html {
+export function historyFilter(visit: Visit, { platforms, agents }: Names): Html {
   const { history: words, decisions } = visit.texts;
   const field = (name: Name, label: string, more: { hint?: string; type?: string } = {}) =>
     textField(visit, {
@@ -70,7 +77,7 @@ export function historyFilter(visit: Visit, platforms: readonly PlatformAnswer[]
       label,
       required: false,
       value: visit.query[name] ?? "",
-      choices: [{ value: "", label: words.any }, ...choices],
+      choices: [{ value: "", label: words.any }, ...withChosen(choices, visit.query[name])],
     });
   return filterForm(visit, {
     label: words.filters,
@@ -81,6 +88,16 @@ export function historyFilter(visit: Visit, platforms: readonly PlatformAnswer[]
         ...(["allow", "deny", "indeterminate"] as const).map((value) => ({ value, label: decisions[value] })),
         { value: "presented", label: words.presented },
       ])}
+      ${choice(
+        "agent_id",
+        words.agent,
+        agents.map(({ agent_id, name }) => ({ value: agent_id, label: name })),
+      )}
+      ${choice(
+        "connection_id",
+        words.platform,
+        platforms.map(({ connection_id, name }) => ({ value: connection_id, label: name })),
+      )}
       <details open=${FOLDED.some((name) => visit.query[name])}>
         <summary>${words.more}</summary>
         <div class="filters">
@@ -90,14 +107,14 @@ export function historyFilter(visit: Visit, platforms: readonly PlatformAnswer[]
           Object.entries(decisions.reasons).map(([value, label = value]) => ({ value, label })),
         )}
         ${field("required_scope", words.scope)}
-        ${choice(
-          "connection_id",
-          words.platform,
-          platforms.map(({ connection_id, name }) => ({ value: connection_id, label: name })),
-        )}
-        ${field("agent_id", words.agentId)}
         ${field("cert_id", words.certId)}
         </div>
       </details>`,
   });
+}
+
+/** Adds the chosen value if it is not one of the choices, such as the agent of another account. */
+function withChosen(choices: readonly Choice[], chosen: string | undefined): readonly Choice[] {
+  if (!chosen || choices.some(({ value }) => value === chosen)) return choices;
+  return [...choices, { value: chosen, label: chosen }];
 }

@@ -1,53 +1,64 @@
 import { addSeconds } from "../../../clock.ts";
 import { ApiError } from "../../../errors.ts";
+import type { DailyCounts } from "../../../history/daily_counts.ts";
 import type { NamedEntry } from "../../../history/history_entry.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
-import type { PlatformAnswer } from "../../../platforms/platform_answers.ts";
 import { sentence } from "../../core/forms.ts";
 import { page, Unchanged, type Visit } from "../../core/page.ts";
-import { decisionBadge, reasonText } from "../../elements/decisions.ts";
+import { decisionBadge, decisionsChart, reasonText } from "../../elements/decisions.ts";
 import { pager, staleNote, table } from "../../elements/listing.ts";
 import { labelledScope } from "../../elements/scopes.ts";
-import { time } from "../../elements/values.ts";
-import { askedFor, FILTER_FIELDS, historyFilter, isNarrowed } from "./filters.ts";
+import { moment, zoneSwitch } from "../../elements/values.ts";
+import { loadCounts } from "../credit.ts";
+import { askedFor, FILTER_FIELDS, historyFilter, isNarrowed, type Names } from "./filters.ts";
 
 const SHOWN = "25";
 /** An event is stored at most this many seconds after its time. */
 const SETTLED = 10;
 
-type History = {
+type Listed = {
   events: NamedEntry[];
-  nextCursor: string | null;
-  platforms: PlatformAnswer[];
+  next_cursor: string | null;
   /** The reason why the filters are invalid. */
   fault?: string;
+};
+
+type History = Listed & {
+  names: Names;
+  counts: DailyCounts | undefined;
 };
 
 /** The page with the history, newest first, with filters and live updates. */
 export const historyPage = page<History>({
   id: "history",
   path: "/console/history",
-  operations: ["export_audit_events", "list_platforms"],
+  operations: ["export_audit_events", "list_platforms", "list_account_agents", "count_decisions"],
   navigation: { order: 50, label: (texts) => texts.history.title, also: ["/console/receipts"] },
   load,
   title: ({ texts }) => texts.history.title,
   render: (visit, history) => html`<p class="lead">${visit.texts.history.lead}</p>
-    ${historyFilter(visit, history.platforms)}
+    ${chart(visit, history.counts)}
+    ${historyFilter(visit, history.names)}
     ${history.fault === undefined ? list(visit, history) : fault(visit, history.fault)}`,
 });
 
 async function load(visit: Visit): Promise<History> {
   const asked = askedFor(visit);
   await refuseSeen(visit, asked);
-  const { items: platforms } = await visit.call("list_platforms", { query: { limit: "100" } });
-  try {
-    const query = { ...asked, limit: SHOWN, cursor: visit.query.cursor };
-    const { events, next_cursor } = await visit.call("export_audit_events", { query });
-    return { events, nextCursor: next_cursor, platforms };
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.code !== "invalid_request") throw error;
-    return { events: [], nextCursor: null, platforms, fault: error.message };
-  }
+  const { cursor } = visit.query;
+  const [{ items: platforms }, { items: agents }, counts, listed] = await Promise.all([
+    visit.call("list_platforms", { query: { limit: "100" } }),
+    visit.call("list_account_agents", { query: { limit: "100" } }),
+    cursor === undefined ? loadCounts(visit) : undefined,
+    visit.call("export_audit_events", { query: { ...asked, limit: SHOWN, cursor } }).catch(faultOf),
+  ]);
+  return { ...listed, names: { platforms, agents }, counts };
+}
+
+/** Returns an empty list for filters that the operation refuses. */
+function faultOf(error: unknown): Listed {
+  if (!(error instanceof ApiError) || error.code !== "invalid_request") throw error;
+  return { events: [], next_cursor: null, fault: error.message };
 }
 
 /**
@@ -63,12 +74,20 @@ async function refuseSeen({ query, call }: Visit, asked: ReturnType<typeof asked
   if (events.length === Number(seen)) throw new Unchanged();
 }
 
-function list(visit: Visit, { events, nextCursor }: History): Html {
+/** Returns the chart of the last days' decisions, whatever the filters are. A day leads to its decisions. */
+function chart({ own, path, texts }: Visit, counts: DailyCounts | undefined): Html | undefined {
+  if (counts === undefined) return undefined;
+  const of = (day: string) => own(path, { from: day, to: day });
+  return html`<section class="card"><h2>${texts.history.chart}</h2>
+    <p class="quiet">${texts.history.chartLead}</p>${decisionsChart(counts, texts, of)}</section>`;
+}
+
+function list(visit: Visit, { events, next_cursor }: Listed): Html {
   const words = visit.texts.history;
   const isFirst = visit.query.cursor === undefined;
   const isLive = isFirst && !visit.query.to;
   return html`<section class="card">
-    ${isLive && liveTail(visit)}
+    <p class="actions">${isLive && liveTail(visit)}${zoneSwitch(visit.texts)}</p>
     <div id="events" ...${isLive ? (tailOf(visit, events) as unknown as Piece) : undefined}>
       ${isLive && staleNote(visit.texts)}
       ${table({
@@ -91,7 +110,7 @@ function list(visit: Visit, { events, nextCursor }: History): Html {
         items: events,
         empty: isNarrowed(visit) || !isFirst ? words.nothing : words.empty,
       })}
-      ${pager(visit, nextCursor)}
+      ${pager(visit, next_cursor)}
     </div>
   </section>
   ${events.length > 0 && files(visit)}
@@ -99,7 +118,7 @@ function list(visit: Visit, { events, nextCursor }: History): Html {
 }
 
 function when({ at }: Visit, { event_id, occurred_at }: NamedEntry): Html {
-  return html`<a href=${at(`/history/${event_id}`)} data-row=${event_id}>${time(occurred_at)}</a>`;
+  return html`<a href=${at(`/history/${event_id}`)} data-row=${event_id}>${moment(occurred_at)}</a>`;
 }
 
 function platformOf({ texts }: Visit, { platform_name, details }: NamedEntry): Html | string {
@@ -110,11 +129,9 @@ function platformOf({ texts }: Visit, { platform_name, details }: NamedEntry): H
 /** Returns the controls of live updates. Without scripts, they are a link. */
 function liveTail({ texts, own, path, query }: Visit): Html {
   const { live, newer } = texts.history;
-  return html`<p class="actions">
-    <a href=${own(path, pick(query))} data-tail-link>${newer}</a>
+  return html`<a href=${own(path, pick(query))} data-tail-link>${newer}</a>
     <button type="button" class="quiet small" data-tail="events" data-on=${live.on} data-off=${live.off} hidden>${live.on}</button>
-    <span role="status" class="quiet" data-tail-news=${live.news}></span>
-  </p>`;
+    <span role="status" class="quiet" data-tail-news=${live.news}></span>`;
 }
 
 /** Returns the query with which an open list requests new events. */
