@@ -82,7 +82,7 @@ export type Call<A extends Access, P, Q, B> = {
 };
 
 /** The service's cookies. In HTTP messages, their names contain the service name. */
-export type CookieName = "session" | "refresh" | "csrf" | "sign_in";
+export type CookieName = "session" | "refresh" | "csrf" | "sign_in" | "theme";
 
 /** A cookie to set, or to clear if `value` is empty. */
 export type CookieChange = { name: CookieName; value: string; maxAgeSeconds: number };

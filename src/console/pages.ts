@@ -3,6 +3,7 @@ import { accountPage, namePage } from "./pages/account.ts";
 import { agentAdoptionPage, platformAdoptionPage } from "./pages/adoption.ts";
 import { agentPage, deleteAgentPage } from "./pages/agent.ts";
 import { agentsPage } from "./pages/agents.ts";
+import { appearancePage } from "./pages/appearance.ts";
 import { clusterNamespacePage } from "./pages/cluster_namespace.ts";
 import { clustersPage } from "./pages/clusters.ts";
 import { creditPage } from "./pages/credit.ts";
@@ -69,6 +70,7 @@ export const consolePages: readonly Page[] = [
   clustersPage,
   clusterNamespacePage,
   accountPage,
+  appearancePage,
   namePage,
   stopMailsPage,
   creditPage,

@@ -71,6 +71,7 @@ export function createCookies(names: Names, baseUrl: string): Cookies {
     csrf: `${root}/`,
     refresh: `${root}/v1/auth/refresh`,
     sign_in: `${root}/v1/auth/email`,
+    theme: `${root}/`,
   };
   const cookieNames = Object.keys(paths) as CookieName[];
   const nameOf = createCookieNames(names, baseUrl);

@@ -3,10 +3,14 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import type Koa from "koa";
+import { type Html, inlineStyle } from "../../html/html.ts";
 import { CONSOLE } from "./places.ts";
 
-/** URLs of the static files that pages load. */
-export type Assets = { style: string; script: string; htmx: string; icon: string };
+/** URLs of the static files that pages load, and the style sheet as a `<style>` element. */
+export type Assets = { style: string; script: string; htmx: string; icon: string; inline: InlineStyle };
+
+/** A `<style>` element, and the source expression of the policy that allows it. */
+type InlineStyle = { element: Html; source: string };
 
 type File = { type: string; plain: Buffer; br?: Buffer; gzip?: Buffer };
 
@@ -26,8 +30,13 @@ export function readAssets(root: string): { assets: Assets; serve: Koa.Middlewar
     files.set(path, { type, plain });
     return `${root}${path}`;
   };
+  const style = compact(joined("style", ".css"));
   const assets = {
-    style: add("style.css", "text/css; charset=utf-8", joined("style", ".css")),
+    inline: {
+      element: inlineStyle(style),
+      source: `'sha256-${hash("sha256", style, "base64")}'`,
+    },
+    style: add("style.css", "text/css; charset=utf-8", style),
     script: add("console.js", "text/javascript; charset=utf-8", joined("scripts", ".js")),
     htmx: add(
       "htmx.js",
@@ -55,6 +64,14 @@ export function readAssets(root: string): { assets: Assets; serve: Koa.Middlewar
       }
     },
   };
+}
+
+/** Removes comments, and white space that has no meaning. The source has one declaration on each line. */
+function compact(css: string): string {
+  return css
+    .replaceAll(/\/\*.*?\*\//gs, "")
+    .replaceAll(/\s*\n\s*/g, " ")
+    .replaceAll(/ ?([{};,]) ?/g, "$1");
 }
 
 function joined(folder: string, ending: string): string {

@@ -2,6 +2,7 @@ import { MOST_WAITING } from "../../accounts/sessions/session_routes.ts";
 import type { ApiError } from "../../errors.ts";
 import { type Html, html, renderDocument } from "../../html/html.ts";
 import type { Reply } from "../../http/replies.ts";
+import { themeForm } from "./appearance.ts";
 import type { Assets } from "./assets.ts";
 import { inWords, noticeIn, sentence } from "./forms.ts";
 import { WRITER } from "./kept_forms.ts";
@@ -29,15 +30,15 @@ function layout(frame: Frame): Html {
   const { visit, assets, title, back, content } = frame;
   const { texts } = visit;
   const notice = noticeOf(visit);
-  return html`<html lang=${texts.language}>
+  return html`<html lang=${texts.language} data-theme=${visit.theme}>
     <head>
       <meta charset="utf-8" />
       <meta name="viewport" content="width=device-width, initial-scale=1" />
-      <meta name="color-scheme" content="light dark" />
+      <meta name="color-scheme" content=${visit.theme ?? "light dark"} />
       <meta name="robots" content="noindex" />
       <meta name="htmx-config" content=${HTMX} />
       <title>${waitingIn(visit)}${title} · ${texts.name}</title>
-      <link rel="stylesheet" href=${assets.style} />
+      ${visit.isNew ? html`${assets.inline.element}<link rel="prefetch" as="style" href=${assets.style} />` : html`<link rel="stylesheet" href=${assets.style} />`}
       <link rel="icon" href=${assets.icon} type="image/svg+xml" />
       <script src=${assets.script} data-htmx=${assets.htmx} defer></script>
     </head>
@@ -52,6 +53,7 @@ function layout(frame: Frame): Html {
         <h1>${title}</h1>
         ${content}
       </main>
+      <footer class="foot">${themeForm(visit, visit.here.slice(visit.own("").length))}</footer>
     </body>
   </html>`;
 }
@@ -91,7 +93,7 @@ export function header(frame: Header): Html {
   const isComplete = session?.onboarding_step === "complete";
   const home = session !== undefined && acting === undefined ? own(ACCOUNT) : at("/");
   return html`<header class="top">
-    <a class="brand" href=${home}>${texts.name}</a>
+    <a class="brand" href=${home}><svg class="logo" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><rect width="32" height="32" rx="7" /><path d="M9 8h7a8 8 0 0 1 0 16H9zm4 4v8h3a4 4 0 0 0 0-8z" /></svg><span>${texts.name}</span></a>
     ${isComplete && acting !== undefined && navigation(frame)}
     ${isComplete && who(frame)}
     ${session && !isComplete && html`<div class="who"><span class="email">${session.email}</span>${signOut(frame)}</div>`}
@@ -184,19 +186,23 @@ export function creditBanner({ visit, page }: Header): Html | undefined {
   </aside>`;
 }
 
-/** Headers of every page. Pages may load from and send to this origin only. */
-const HEADERS = {
-  "content-type": "text/html; charset=utf-8",
-  "content-security-policy": [
+function policy(styles: string): string {
+  return [
     "default-src 'none'",
     "script-src 'self'",
-    "style-src 'self'",
+    `style-src ${styles}`,
     "img-src 'self'",
     "connect-src 'self'",
     "form-action 'self'",
     "base-uri 'none'",
     "frame-ancestors 'none'",
-  ].join("; "),
+  ].join("; ");
+}
+
+/** Headers of every page. Pages may load from and send to this origin only. */
+const HEADERS = {
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy": policy("'self'"),
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
   "permissions-policy": "camera=(), geolocation=(), microphone=()",
@@ -204,9 +210,14 @@ const HEADERS = {
   "referrer-policy": "same-origin",
 };
 
-/** Returns the reply that contains a page. */
+/**
+ * Returns the reply that contains a page. A browser that comes from elsewhere gets the style sheet with the
+ * page, so that it draws the page one request earlier. It then fetches the file for the next page.
+ */
 export function pageReply(frame: Frame, status = 200): Reply {
-  return { status, headers: HEADERS, body: renderDocument(layout(frame)) };
+  const styles = `'self' ${frame.assets.inline.source}`;
+  const headers = frame.visit.isNew ? { ...HEADERS, "content-security-policy": policy(styles) } : HEADERS;
+  return { status, headers, body: renderDocument(layout(frame)) };
 }
 
 /** Returns the reply that contains a file. Browsers save the file and never display it. */

@@ -115,6 +115,10 @@ export type Failure = {
   isSaid?: true;
 };
 
+/** The themes that a person can choose instead of the theme of their device. */
+export const themes = ["light", "dark"] as const;
+export type Theme = (typeof themes)[number];
+
 /** One request for a page, as the page sees it. */
 export type Visit = {
   params: Record<string, string>;
@@ -146,6 +150,12 @@ export type Visit = {
   path: string;
   /** Returns a cookie's current value, which a call of this visit may have changed. */
   cookie(name: CookieName): string | undefined;
+  /** The theme that the person chose in this browser. Undefined: the theme of their device. */
+  theme: Theme | undefined;
+  /** Keeps a theme in a cookie of this browser. `undefined` removes the cookie. */
+  keepTheme(theme: Theme | undefined): void;
+  /** Whether the browser came from elsewhere, so that it may not have the style sheet yet. */
+  isNew: boolean;
   /** The CSRF token of this page's forms. */
   formToken: string;
   failure: Failure | undefined;

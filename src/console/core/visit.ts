@@ -14,8 +14,13 @@ import { texts } from "../texts/texts.ts";
 import type { Call, OperationId } from "./calls.ts";
 import { browserToken, type Fields } from "./forms.ts";
 import { keptForm } from "./kept_forms.ts";
-import type { Outcome, Page, Visit } from "./page.ts";
+import { type Outcome, type Page, themes, type Visit } from "./page.ts";
 import { ACCOUNT, actingFor, CONSOLE, consolePath, powersOf, RENEW, withQuery } from "./places.ts";
+
+/** Browsers keep a cookie for at most 400 days (RFC 6265bis §5.5). */
+const THEME_SECONDS = 400 * 24 * 60 * 60;
+/** Values of `Sec-Fetch-Site` for a page that no page of this origin led to. */
+const CAME_FROM_ELSEWHERE = new Set(["none", "cross-site", "same-site"]);
 
 type VisitDeps = {
   inProcess: InProcess;
@@ -83,6 +88,10 @@ export function beginVisit(deps: VisitDeps, requested: Requested, session: Visit
     here: own(path, query),
     path,
     cookie,
+    theme: themes.find((theme) => theme === cookie("theme")),
+    keepTheme: (theme) =>
+      keep(deps.cookies.write({ name: "theme", value: theme ?? "", maxAgeSeconds: THEME_SECONDS })),
+    isNew: CAME_FROM_ELSEWHERE.has(String(exchange.request.headers["sec-fetch-site"])),
     formToken: "",
     failure: undefined,
     renewed: async () => {

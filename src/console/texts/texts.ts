@@ -112,6 +112,11 @@ export const texts = {
     ...DELEGATION_NOTICES,
     ...AGENT_NOTICES,
   },
+  appearance: {
+    title: "Appearance",
+    lead: "Choose how pages look in this browser, with the buttons at the end of each page.",
+    names: { auto: "Automatic", light: "Light", dark: "Dark" },
+  },
   signIn: {
     title: "Sign in or sign up",
     lead: "Give your e-mail address. We send you a code; there is no password.",

@@ -79,6 +79,7 @@ export const visits: Record<string, Reached> = {
   cluster_namespace: { viewer: platformViewer, path: "/console/clusters/c1/team-a" },
   account: { viewer: organizationOf, path: "/console/account" },
   account_name: { viewer: organizationOf, path: "/console/account/name" },
+  appearance: { viewer: "complete", path: "/console/appearance" },
   credit: { viewer: "busy", path: "/console/credit" },
   organization: { viewer: organizationOf, path: "/console/organization" },
   organization_settings: { viewer: organizationOf, path: "/console/organization/settings" },

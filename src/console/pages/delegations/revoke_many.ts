@@ -149,10 +149,12 @@ function named(visit: Visit, certificate: CertificateAnswer, fault?: string): Ht
 type Failed = { certificate: CertificateAnswer; why: string };
 
 /** Revokes each delegation. One that fails stops no other: the answer names those that are still active. */
-async function revokeEach(visit: Visit, fields: Fields): Promise<Outcome | "again"> {
+async function revokeEach(visit: Visit, fields: Fields): Promise<Outcome> {
   const { at, texts } = visit;
   const ids = idsOf(fields);
-  if (ids.length === 0 || ids.length > MOST) return "again";
+  if (ids.length === 0 || ids.length > MOST) {
+    throw new ApiError("invalid_request", texts.revokeMany.none(MOST));
+  }
   const failed: Failed[] = [];
   for (const certificate of await findAll(visit, ids)) {
     const why = certificate && (await revokeOne(visit, certificate, fields.get("reason").trim()));
