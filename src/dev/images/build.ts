@@ -121,7 +121,7 @@ async function baseOf(options: ImagesOptions, log: string, terminal: Terminal): 
 }
 
 /** Returns the commit, with `-dirty` if files differ from it, or "" outside a repository. */
-function revision(): string {
+export function revision(): string {
   const git = (...args: string[]) =>
     execFileSync("git", args, { cwd: ROOT, encoding: "utf8", stdio: "pipe" }).trim();
   try {

@@ -13,7 +13,7 @@ export const IMAGES_FOLDER = join(homedir(), ".cache", "deputize", "images");
 const LAST_LINES = 15;
 
 /** Runs a program with its output in a log. If it fails, throws `UserError` with the log's last lines. */
-async function runLogged(log: string, command: string, args: readonly string[]): Promise<void> {
+export async function runLogged(log: string, command: string, args: readonly string[]): Promise<void> {
   mkdirSync(dirname(log), { recursive: true });
   const file = openSync(log, "a", 0o600);
   const child = spawn(command, args, { stdio: ["ignore", file, file] });

@@ -9,9 +9,9 @@ const VITEST = ["node_modules/vitest/vitest.mjs", "run", "--config"];
 
 /**
  * The npm scripts by name. `token` is true if the script needs a PKCS#11 module, `builder` if it builds
- * images, and `light` if it needs no development package.
+ * images, `publisher` if it copies images to a registry, and `light` if it needs no development package.
  *
- * @type {Record<string, { command: string[], token: boolean, builder?: boolean, light?: boolean } | undefined>}
+ * @type {Record<string, { command: string[], token: boolean, builder?: boolean, publisher?: boolean, light?: boolean } | undefined>}
  */
 const TARGETS = {
   start: { command: ["src/main.ts", "dev"], token: true, light: true },
@@ -28,6 +28,7 @@ const TARGETS = {
   schemas: { command: ["test/schemas.ts"], token: false },
   chart: { command: ["src/dev/chart/main.ts"], token: false },
   images: { command: ["src/dev/images/main.ts"], token: false, builder: true },
+  release: { command: ["src/dev/release/main.ts"], token: false, builder: true, publisher: true },
   screenshots: { command: [...VITEST, "test/vitest.screenshots.config.ts"], token: false },
   deputize: { command: ["src/main.ts"], token: false, light: true },
   keyvault: { command: ["keyvault/main.ts"], token: true, light: true },

@@ -25,6 +25,7 @@ const MANAGERS = [
     token: "softhsm2",
     compiler: "make g++ python3",
     builder: "buildah mmdebstrap",
+    publisher: "skopeo",
   },
   {
     command: "dnf",
@@ -32,6 +33,7 @@ const MANAGERS = [
     token: "softhsm",
     compiler: "make gcc-c++ python3",
     builder: "buildah",
+    publisher: "skopeo",
   },
   {
     command: "pacman",
@@ -39,6 +41,7 @@ const MANAGERS = [
     token: "softhsm",
     compiler: "make gcc python",
     builder: "buildah",
+    publisher: "skopeo",
   },
   {
     command: "brew",
@@ -46,6 +49,7 @@ const MANAGERS = [
     token: "softhsm",
     compiler: "make gcc python",
     builder: "buildah",
+    publisher: "skopeo",
   },
 ];
 
@@ -60,25 +64,28 @@ const THINGS = {
   token: "SoftHSM (a PKCS#11 token)",
   compiler: "A C++ compiler with make and Python 3",
   builder: "buildah (a builder of images)",
+  publisher: "skopeo (a copier of images)",
 };
 
 /**
- * Checks for SoftHSM if a token is needed, for a C++ compiler until the PKCS#11 library is built, and for an
- * image builder if `builder` is set. If this process is root, installs missing packages with apt. Throws
+ * Checks for SoftHSM if a token is needed, and for a C++ compiler until the PKCS#11 library is built. With
+ * `builder` and `publisher`, also checks for programs that build and copy images. If this process is root, installs missing packages with apt. Throws
  * `SetupError` with the command to run if packages are still missing.
  *
  * @param {string} root
- * @param {{ token: boolean, builder?: boolean }} needs
+ * @param {{ token: boolean, builder?: boolean, publisher?: boolean }} needs
  */
-export async function installSystemPackages(root, { token, builder = false }) {
+export async function installSystemPackages(root, { token, builder = false, publisher = false }) {
   const lacksToken = () => token && findModule() === undefined;
   const lacksCompiler = () => !existsSync(join(root, BUILT_TOKEN_LIBRARY)) && !hasCompiler();
   const lacksBuilder = () => builder && !isCommand("buildah");
+  const lacksPublisher = () => publisher && !isCommand("skopeo");
   const lacking = () =>
     /** @type {const} */ ([
       ["token", lacksToken],
       ["compiler", lacksCompiler],
       ["builder", lacksBuilder],
+      ["publisher", lacksPublisher],
     ]).flatMap(([what, lacks]) => (lacks() ? [what] : []));
   const wanted = lacking();
   if (wanted.length === 0) {
