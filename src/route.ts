@@ -1,5 +1,6 @@
 import type { ZodType } from "zod";
 import type { ErrorCode } from "./errors.ts";
+import type { ExplanationValues } from "./input/platform_fields.ts";
 
 /** Callers that a route accepts: anyone, a person, an API key, a person or an API key, or the operator. */
 export type Access = "public" | "session" | "api_key" | "account" | "operator";
@@ -38,6 +39,8 @@ export type ApiKeyCaller = {
   verifierId: string;
   /** Whether the service answers AuthZEN requests without a proof from its registry. */
   registryAnswers: boolean;
+  /** How explanations of the connection's denials keep personal values. */
+  explanationValues: ExplanationValues;
 };
 
 /** Kinds of API key calls that are rate-limited separately: presenting proofs, and creating agents. */

@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
 
 /** Encrypts small secrets that this service must read again: webhook secrets and undelivered credentials. */
 export type SecretBox = {
@@ -6,11 +6,17 @@ export type SecretBox = {
   box(plain: string, context: string): Buffer;
   /** Returns the text that was boxed with this context. Throws if the box or the context was changed. */
   unbox(boxed: Uint8Array, context: string): string;
+  /**
+   * Returns 128 bits of HMAC-SHA256 in hex, for comparing values that must not be readable. Equal texts with
+   * the same context have equal results. Without the key, nobody can find the text by trying candidates.
+   */
+  mac(text: string, context: string): string;
 };
 
 const VERSION = 1;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
+const MAC_DIGITS = 32;
 
 /**
  * Returns a secret box with a 32-byte key. A boxed value that was moved to a row or column with a different
@@ -18,7 +24,13 @@ const TAG_BYTES = 16;
  */
 export function createSecretBox(key: Uint8Array): SecretBox {
   if (key.length !== 32) throw new Error("The key of the secret box must be 32 bytes");
+  let macKey: Uint8Array | undefined;
   return {
+    mac(text, context) {
+      macKey ??= new Uint8Array(hkdfSync("sha256", key, "", "deputize mac", 32));
+      const subject = JSON.stringify([context, text]);
+      return createHmac("sha256", macKey).update(subject).digest("hex").slice(0, MAC_DIGITS);
+    },
     box(plain, context) {
       const nonce = randomBytes(NONCE_BYTES);
       const cipher = createCipheriv("aes-256-gcm", key, nonce).setAAD(Buffer.from(context));

@@ -18,6 +18,18 @@ export type AuditEventRow = {
   verifier_account_id: string | null;
   verifier_platform_name: string | null;
   verifier_organization_name: string | null;
+  /** An object when read by the driver. Null for `allow`, and for decisions before migration 0032. */
+  explanation: Explanation | null;
+};
+
+/** The rule that failed. For a constraint: its members, and the values that it was compared with. */
+export type Explanation = {
+  rule: string;
+  constraint?: string;
+  limit?: Record<string, string>;
+  sent?: Record<string, string>;
+  /** How personal values in `sent` are kept. Absent if there are none. */
+  values?: "full" | "rounded" | "hashed";
 };
 
 export type InvocationRow = {

@@ -132,6 +132,7 @@ export type ConnectionRow = {
   platform_id: string;
   verifier_id: string;
   registry_answers: boolean;
+  explanation_values: "full" | "rounded" | "hashed";
   /** Names of verifiers outside this service whose challenges the connection's agents may answer. */
   outside_verifiers: string[];
   /** The member who changed this list last. Null if not known, or if the list is empty. */

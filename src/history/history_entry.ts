@@ -2,15 +2,26 @@ import type { Knex } from "knex";
 import { z } from "zod";
 import type { Database } from "../db/database.ts";
 import type { AuditEventRow } from "../db/tables.ts";
+import { explanationValues } from "../input/platform_fields.ts";
 import { isoTime } from "../input/schemas.ts";
 
 export const historyEventType = z.enum(["proof.verified", "proof.rejected", "proof.presented"]);
 export const historyDecision = z.enum(["allow", "deny", "indeterminate"]);
 
+const facts = z.record(z.string(), z.string());
+const explanation = z.object({
+  rule: z.string().describe("The rule that failed"),
+  constraint: z.string().optional().describe("The type of the constraint that failed"),
+  limit: facts.optional().describe("What the delegation allows"),
+  sent: facts.optional().describe("The facts that the application sent or the service measured"),
+  values: explanationValues.optional(),
+});
+
 const details = z.object({
   decision: historyDecision.optional(),
   decision_reason: z.string().optional(),
   required_scope: z.string().optional(),
+  explanation: explanation.optional().describe("Why the decision was not allow"),
   receipt_id: z.string().optional(),
   action_profile: z.string().optional().describe("The name by which the application called the action"),
   verifier: z
@@ -44,6 +55,7 @@ export function historyColumns(db: Pick<Knex, "raw">) {
     "e.decision",
     "e.decision_reason",
     "e.required_scope",
+    "e.explanation",
     "e.verifier_account_id",
     "e.verifier_platform_name",
     "e.verifier_organization_name",
@@ -64,6 +76,7 @@ export type HistoryRow = Pick<
   | "decision"
   | "decision_reason"
   | "required_scope"
+  | "explanation"
   | "verifier_account_id"
   | "verifier_platform_name"
   | "verifier_organization_name"
@@ -91,6 +104,7 @@ function showDetails(row: HistoryRow): z.infer<typeof details> {
     decision: row.decision,
     ...(row.decision_reason === null ? {} : { decision_reason: row.decision_reason }),
     ...(row.required_scope === null ? {} : { required_scope: row.required_scope }),
+    ...(row.explanation === null ? {} : { explanation: row.explanation }),
     ...(row.has_receipt ? { receipt_id: row.event_id } : {}),
     ...(row.action_profile === null ? {} : { action_profile: row.action_profile }),
     ...(row.verifier_account_id === null

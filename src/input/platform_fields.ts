@@ -38,6 +38,12 @@ export const shownDescriptions = z.record(
 );
 export type ScopeDescriptions = z.infer<typeof shownDescriptions>;
 
+/** How the explanation of a denial keeps values that may be personal, such as amounts, places and paths. */
+export const explanationValues = z
+  .enum(["full", "rounded", "hashed"])
+  .describe("How explanations of denials keep values that may be personal");
+export type ExplanationValues = z.infer<typeof explanationValues>;
+
 /** Fields that are common to all ways to register a platform. */
 export const registrationFields = {
   name: platformName,
@@ -48,6 +54,7 @@ export const registrationFields = {
   description: platformDescription.optional(),
   callback_url: callbackUrl.optional(),
   scope_descriptions: scopeDescriptions.optional().describe("Words for its custom scopes, by scope"),
+  explanation_values: explanationValues.optional(),
 };
 
 /** Maximum time for which a replaced API key remains valid, in seconds. */

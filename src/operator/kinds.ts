@@ -1,5 +1,5 @@
 import type { DeclaredSpec } from "../input/declared_fields.ts";
-import type { AgentType } from "../input/platform_fields.ts";
+import type { AgentType, ExplanationValues } from "../input/platform_fields.ts";
 import type { Constraint } from "../protocol/constraints/constraints.ts";
 
 /** API group and version of every kind. */
@@ -74,6 +74,7 @@ export type PlatformSpec = {
   callbackUrl?: string;
   acceptedPrincipals?: AcceptedPrincipal[];
   scopeDescriptions?: DescribedScope[];
+  explanationValues?: ExplanationValues;
   credentialsSecretName?: string;
   secretTemplate?: { labels?: Record<string, string>; annotations?: Record<string, string> };
   keyRotation?: { every: string; grace?: string };

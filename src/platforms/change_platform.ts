@@ -2,7 +2,7 @@ import type { Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { checkScopes, checkShrinks } from "../input/ceiling.ts";
-import type { ScopeDescriptions } from "../input/platform_fields.ts";
+import type { ExplanationValues, ScopeDescriptions } from "../input/platform_fields.ts";
 import { checkNewName } from "../input/scripts.ts";
 import { expandScopes } from "../protocol/documents/scopes.ts";
 import { type AddressPolicy, callbackUrlForm } from "../webhooks/callback_address.ts";
@@ -25,10 +25,12 @@ type PlatformChange = {
   description?: string | undefined;
   default_allowed_scopes?: readonly string[] | undefined;
   scope_descriptions?: ScopeDescriptions | undefined;
+  explanation_values?: ExplanationValues | undefined;
 };
 
 /**
- * Changes a platform's name, description, ceiling or words for custom scopes. Requests keep the words from
+ * Changes a platform's name, description, ceiling, words for custom scopes, or how explanations of later
+ * denials keep values. Requests keep the words from
  * when they were made. The ceiling can only shrink, and the words for a removed scope are removed too.
  * Certificates remain as issued, but from the commit on, their scopes above the new ceiling no longer count,
  * even while the vault is unavailable. Throws `not_found`, `invalid_request`, `invalid_scopes`,
@@ -55,9 +57,13 @@ export async function changePlatform(
       default_allowed_scopes: scopes,
       scope_descriptions: change.scope_descriptions ?? pickDescriptions(record.scope_descriptions, scopes),
     };
+    const { explanation_values = record.explanation_values } = change;
     await tx("platforms").where({ platform_id: platformId }).update(next);
+    if (explanation_values !== record.explanation_values) {
+      await tx("connections").where({ connection_id }).update({ explanation_values });
+    }
     if (ceiling) await narrowAuthority(tx, record, ceiling, deps.clock.now());
-    return { ...record, ...next };
+    return { ...record, ...next, explanation_values };
   });
   await syncVault(deps, connection_id);
   return changed;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { clusterOf } from "../clusters/identify_operator.ts";
 import type { AgentRow } from "../db/tables.ts";
-import { registrationFields, shownDescriptions } from "../input/platform_fields.ts";
+import { explanationValues, registrationFields, shownDescriptions } from "../input/platform_fields.ts";
 import { isoTime, oneLine } from "../input/schemas.ts";
 import { type LivePlatform, surfaceTypes } from "./platform_record.ts";
 import { pickDescriptions } from "./scope_descriptions.ts";
@@ -63,6 +63,7 @@ export const declaredBy = z
 /** A platform, as the API returns it without secrets. */
 export const platformAnswer = registeredFields.extend({
   scope_descriptions: shownDescriptions,
+  explanation_values: explanationValues,
   declared_by: declaredBy,
 });
 export type PlatformAnswer = z.infer<typeof platformAnswer>;
@@ -95,6 +96,7 @@ export function showPlatform(record: LivePlatform): PlatformAnswer {
   return {
     ...showRegistered(record),
     scope_descriptions: pickDescriptions(record.scope_descriptions, record.default_allowed_scopes),
+    explanation_values: record.explanation_values,
     declared_by: showDeclaredBy(record),
   };
 }

@@ -2,6 +2,7 @@ import type { Database, Transaction } from "../db/database.ts";
 import type { PlatformRow, WebhookEndpointRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
+import type { ExplanationValues } from "../input/platform_fields.ts";
 
 /** A platform with its connection and the prefix of its current API key, without secrets. */
 export type PlatformRecord = Omit<PlatformRow, "signing_secret_sealed"> & {
@@ -10,6 +11,7 @@ export type PlatformRecord = Omit<PlatformRow, "signing_secret_sealed"> & {
   callback_state: WebhookEndpointRow["state"];
   verifier_id: string;
   registry_answers: boolean;
+  explanation_values: ExplanationValues;
   outside_verifiers: string[];
   /** `null` once the connection is removed. */
   api_key_prefix: string | null;
@@ -56,6 +58,7 @@ export function selectPlatforms(db: Database | Transaction) {
       db.raw("coalesce(w.state, 'active') as callback_state"),
       "c.verifier_id",
       "c.registry_answers",
+      "c.explanation_values",
       "c.outside_verifiers",
       "k.key_prefix as api_key_prefix",
       "k.created_at as api_key_created_at",

@@ -3,7 +3,13 @@ import type { Clock } from "../clock.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../input/pagination.ts";
-import { platformDescription, platformName, scopeDescriptions, scopeList } from "../input/platform_fields.ts";
+import {
+  explanationValues,
+  platformDescription,
+  platformName,
+  scopeDescriptions,
+  scopeList,
+} from "../input/platform_fields.ts";
 import { idText } from "../input/schemas.ts";
 import type { ActionLimits } from "../rates/action_limits.ts";
 import { type Answer, type Route, route } from "../route.ts";
@@ -91,6 +97,7 @@ async function register(
     allowedScopes: registration.default_allowed_scopes,
     callbackUrl: registration.callback_url ?? null,
     scopeDescriptions: registration.scope_descriptions,
+    explanationValues: registration.explanation_values,
     externalId: null,
     object: null,
   });
@@ -146,6 +153,7 @@ const change = z.object({
   description: platformDescription.optional(),
   default_allowed_scopes: scopeList.optional().describe("May only shrink"),
   scope_descriptions: scopeDescriptions.optional().describe("Replaces all words"),
+  explanation_values: explanationValues.optional(),
 });
 
 /** `PATCH /v1/service/platforms/{platform_id}`: changes a platform. */

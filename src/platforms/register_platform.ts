@@ -11,7 +11,7 @@ import {
 import { newId } from "../ids.ts";
 import { checkNewScopes } from "../input/ceiling.ts";
 import type { ObjectPlace } from "../input/cluster_fields.ts";
-import type { ScopeDescriptions } from "../input/platform_fields.ts";
+import type { ExplanationValues, ScopeDescriptions } from "../input/platform_fields.ts";
 import { checkNewName } from "../input/scripts.ts";
 import type { SecretBox } from "../secret_box.ts";
 import type { AddressPolicy } from "../webhooks/callback_address.ts";
@@ -38,6 +38,7 @@ export type NewPlatform = {
   allowedScopes: readonly string[];
   callbackUrl: string | null;
   scopeDescriptions?: ScopeDescriptions | undefined;
+  explanationValues?: ExplanationValues | undefined;
   externalId: string | null;
   object: ObjectPlace | null;
   check?: CheckChange;
@@ -149,6 +150,7 @@ async function insertRows(tx: Transaction, { secretBox, clock }: RegisterDeps, d
     account_id: owner.accountId,
     platform_id: platformId,
     verifier_id: connectionId,
+    ...(platform.explanationValues && { explanation_values: platform.explanationValues }),
     callback_url: platform.callbackUrl,
     webhook_secret_sealed: secretBox.box(
       credentials.webhook_signing_secret,

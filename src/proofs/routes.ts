@@ -58,6 +58,7 @@ export function proofRoutes(deps: ProofDeps): Route[] {
     findRoot: createRootFinder(db),
     resolveProofRef: createProofRefResolver(db),
     memory: createCertificateMemory(REMEMBERED_CERTIFICATES),
+    secretBox,
     metrics,
     clock,
   };

@@ -114,6 +114,7 @@ function createListener(): RequestListener {
     keyPrefix: "k",
     verifierId: "v",
     registryAnswers: false,
+    explanationValues: "full" as const,
   };
   const others = Array.from({ length: 40 }, (_, n) => hotRoute(`other_${n}`, `/v1/service/others/${n}/{id}`));
   return createApp({

@@ -35,6 +35,7 @@ function event(accountId: string, fields: Partial<AuditEventRow> = {}): AuditEve
     verifier_account_id: null,
     verifier_platform_name: null,
     verifier_organization_name: null,
+    explanation: null,
     ...fields,
   };
 }

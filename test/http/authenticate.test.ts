@@ -4,7 +4,14 @@ import { OPERATOR_TOKEN, startApi, type TestApi } from "../support/api.ts";
 import type { HttpClient } from "../support/http.ts";
 import { echoRoute } from "./support/sample_routes.ts";
 
-const caller = { accountId: "a", connectionId: "c", keyPrefix: "k", verifierId: "v", registryAnswers: false };
+const caller = {
+  accountId: "a",
+  connectionId: "c",
+  keyPrefix: "k",
+  verifierId: "v",
+  registryAnswers: false,
+  explanationValues: "full" as const,
+};
 const error = (status: number, code: string) => ({ status, body: { error: { code, status } } });
 
 let api: TestApi;

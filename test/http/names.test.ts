@@ -35,6 +35,7 @@ describe("a service with a configured service name and an alias", () => {
     keyPrefix: "k",
     verifierId: "v",
     registryAnswers: false,
+    explanationValues: "full" as const,
   };
   let api: TestApi;
   beforeAll(async () => {

@@ -101,6 +101,15 @@ describe.concurrent("platforms in a folder", () => {
     await until("they are taken back", () => Object.keys(sent() ?? {}).length === 0);
   });
 
+  test("send how explanations keep values only if the object says so", async ({ world }) => {
+    await world.start();
+    await world.declareAgent();
+    const sent = () => only(world.api.platforms).desired.explanation_values;
+    expect(sent()).toBeUndefined();
+    await world.folders.write("platform.yaml", platform({ explanationValues: "hashed" }));
+    await until("it is sent", () => sent() === "hashed");
+  });
+
   test("wait until their namespace is bound, the account exists and its onboarding is complete", async ({
     world,
   }) => {

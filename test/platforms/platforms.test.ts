@@ -17,7 +17,12 @@ describe("reading platforms", () => {
     const { api_key: _, signing_secret: __, webhook_signing_secret: ___, ...shown } = answer.body;
     const one = await person.client.get(`/v1/service/platforms/${platformId}`);
     expect(one.status).toBe(200);
-    expect(one.body).toEqual({ ...shown, scope_descriptions: {}, declared_by: null });
+    expect(one.body).toEqual({
+      ...shown,
+      scope_descriptions: {},
+      explanation_values: "rounded",
+      declared_by: null,
+    });
     const all = await person.client.get("/v1/service/platforms");
     expect(all.body).toEqual({ items: [one.body], next_cursor: null });
     expect(one.text + all.text).not.toMatch(secretNames);

@@ -173,3 +173,20 @@ describe("scope_descriptions", () => {
     expect(await shown()).toEqual({});
   });
 });
+
+describe("explanation_values", () => {
+  test("has the registered value, and an object changes it only if it names one", async () => {
+    const { person, platform } = await shop({ explanation_values: "hashed" });
+    const registered = await person.client.get(`/v1/service/platforms/${platform.platformId}`);
+    expect(registered.body.explanation_values).toBe("hashed");
+    const { person: owner, id, answer } = await declared({ explanation_values: "full" });
+    const path = `/v1/service/platforms/${String(answer.body.platform_id)}`;
+    const shown = async () => (await owner.client.get(path)).body.explanation_values;
+    expect(await shown()).toBe("full");
+    await put(id, declaration(owner, {}));
+    expect(await shown()).toBe("full");
+    await put(id, declaration(owner, { explanation_values: "rounded" }));
+    expect(await shown()).toBe("rounded");
+    expect((await put(id, declaration(owner, { explanation_values: "none" }))).status).toBe(400);
+  });
+});

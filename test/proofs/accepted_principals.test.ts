@@ -51,6 +51,28 @@ describe("a decision about another account's authority", () => {
     expect(await decideOne(shown({ certificates }))).toMatchObject(expected);
   });
 
+  test("keeps a denial's explanation in both histories, unless stored state denies for another reason", async () => {
+    await accept();
+    const explanation = { rule: "constraints", constraint: "max_rate" };
+    const denied = { decision: "deny", reason: "constraint_denied" } as const;
+    const text = JSON.stringify(explanation);
+    const decided = await decideOne(shown({ ...denied, explanation: text }));
+    expect(decided).toMatchObject({
+      receipt: expect.stringContaining(`"explanation":${text},"granted_scope":[]`),
+    });
+    for (const account of [shop, stranger]) expect(await historyOf(account)).toMatchObject([{ explanation }]);
+    await world.db("certificates").where({ cert_id: stranger.certId }).update({ status: "revoked" });
+    const revoked = await decideOne(shown({ ...denied, explanation: text }));
+    expect(revoked).toMatchObject({
+      reason: "delegation_revoked",
+      receipt: expect.not.stringContaining("max_rate"),
+    });
+    for (const account of [shop, stranger]) {
+      const rows = await historyOf(account).where({ decision_reason: "delegation_revoked" });
+      expect(rows).toMatchObject([{ explanation: { rule: "not_revoked" } }]);
+    }
+  });
+
   test("allows only the accepted scopes if the verifier accepts the authority", async () => {
     await accept({ scopes: ["data:read", "payments:send"] });
     expect(await decideOne(shown())).toMatchObject({ decision: "allow", reason: "authorized" });

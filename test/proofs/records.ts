@@ -60,6 +60,7 @@ export function itemFor(records: Records, changes: Partial<DecisionItem> = {}): 
     grantedScope: ["data:read", "payments:send"],
     receiptTail: ',"human_id":"h"}',
     errorReason: null,
+    explanation: null,
     invocation: null,
     traceparent: null,
     ...changes,

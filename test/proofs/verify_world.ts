@@ -59,6 +59,7 @@ export function verifyWorld(): VerifyWorld {
   beforeAll(() => {
     const findRecorded = createRecordedFinder(world.db);
     world.deps = {
+      secretBox,
       keys: createChallengeKeys({ db: world.db, secretBox }),
       findRoot: createRootFinder(world.db),
       resolveProofRef: createProofRefResolver(world.db),
@@ -78,7 +79,14 @@ export function verifyWorld(): VerifyWorld {
 }
 
 export function callerOf({ accountId, connectionId }: ProofWorld): ApiKeyCaller {
-  return { accountId, connectionId, keyPrefix: "dpz_test", verifierId: connectionId, registryAnswers: false };
+  return {
+    accountId,
+    connectionId,
+    keyPrefix: "dpz_test",
+    verifierId: connectionId,
+    registryAnswers: false,
+    explanationValues: "full" as const,
+  };
 }
 
 /** Returns the code of the `ApiError` with which an attempt fails, or `no error`. */

@@ -145,10 +145,23 @@ alter table session_families add column user_agent text,
   add constraint session_families_user_agent_check check (length(user_agent) <= 256) not valid;
 `;
 
+const EXPLANATIONS = `
+-- How explanations of denials keep values that may be personal.
+alter table connections add column explanation_values text not null default 'rounded'
+  check (explanation_values in ('full', 'rounded', 'hashed'));
+create or replace trigger connections_changed
+  after update of verifier_id, registry_answers, explanation_values on connections
+  for each row when (old.verifier_id <> new.verifier_id or old.registry_answers <> new.registry_answers
+    or old.explanation_values <> new.explanation_values)
+  execute function notify_connection_keys();
+-- Which limit a denied proof exceeded, and the value that was sent.
+alter table audit_events add column explanation jsonb;
+`;
+
 /** Mails about requests, who set up what, and what requests, platforms and sign-ins say about themselves. */
 export const mailsAndMakers = {
   name: "0032_mails_and_makers",
-  sql: READ_MAKERS + STORE_MAKERS + MAILS + REQUESTS,
+  sql: READ_MAKERS + STORE_MAKERS + MAILS + REQUESTS + EXPLANATIONS,
   indexes: [
     {
       name: "delegation_requests_undecided",

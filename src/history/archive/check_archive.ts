@@ -9,6 +9,7 @@ import {
   type ArchivedFile,
   type ArchivedTable,
   archivedTables,
+  columnsIn,
   HistoryError,
   MANIFEST,
   type Manifest,
@@ -50,7 +51,10 @@ export async function checkArchive(folder: string): Promise<CheckedArchive> {
   let receipts = 0;
   for (const [n, table] of archivedTables.entries()) {
     const file = manifest.files[n];
-    if (file !== undefined) receipts += await checkFile(join(folder, table.file), { file, table, month });
+    if (file !== undefined) {
+      const columns = columnsIn(manifest, table);
+      receipts += await checkFile(join(folder, table.file), { file, table: { ...table, columns }, month });
+    }
   }
   return { month, manifest, hash: manifestHash(text), receipts };
 }

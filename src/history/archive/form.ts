@@ -2,6 +2,9 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import { type Month, type Monthly, monthly, parseMonth } from "../../db/months.ts";
 
+/** The version of the archive's format. In format 1, rows have no explanation. */
+const FORM = 2;
+
 /** The archived form of a table: one file with a JSON object on each line, in primary-key order. */
 export type ArchivedTable = Monthly & {
   file: string;
@@ -28,6 +31,7 @@ export const archivedTables: readonly ArchivedTable[] = [
       ...["event_type", "connection_id", "agent_id", "human_id", "cert_id", "decision", "decision_reason"],
       ...["required_scope", "receipt", "receipt_hash", "verifier_account_id", "verifier_platform_name"],
       "verifier_organization_name",
+      "explanation",
     ],
     // Excludes presented proofs, which expire within minutes.
     only: "decision is not null",
@@ -46,8 +50,6 @@ export const archivedTables: readonly ArchivedTable[] = [
   },
 ];
 
-/** The version of the archive's format. */
-const FORM = 1;
 const KIND = "deputize.history_archive";
 /** The file that marks an archive as complete. */
 export const MANIFEST = "manifest.json";
@@ -66,7 +68,7 @@ const archivedFile = z.object({
 const manifest = z
   .object({
     kind: z.literal(KIND),
-    form: z.literal(FORM),
+    form: z.int().min(1).max(FORM),
     month: z.string().refine((text) => parseMonth(text) !== undefined),
     /** The newest migration of the database from which the archive was created. */
     schema: z.string(),
@@ -82,6 +84,11 @@ const manifest = z
 export type ArchivedFile = z.infer<typeof archivedFile>;
 /** The description of an archive. */
 export type Manifest = z.infer<typeof manifest>;
+
+/** Returns the columns of each row in an archive of this format. */
+export function columnsIn({ form }: Manifest, { columns }: ArchivedTable): readonly string[] {
+  return form === 1 ? columns.filter((column) => column !== "explanation") : columns;
+}
 
 /** Returns the manifest of these files. */
 export function manifestOf(month: Month, schema: string, files: ArchivedFile[]): Manifest {

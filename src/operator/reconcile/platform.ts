@@ -151,6 +151,7 @@ export function desiredPlatform(object: Platform, accountEmail: string): Desired
       ...(acceptedUntil === undefined ? {} : { accepted_until: acceptedUntil }),
     })),
     scope_descriptions: describedScopes(spec),
+    ...(spec.explanationValues === undefined ? {} : { explanation_values: spec.explanationValues }),
   };
 }
 

@@ -2,6 +2,7 @@ import { timingSafeEqual } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
+import type { ExplanationValues } from "../../input/platform_fields.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 import { apiKeyPrefix, hashApiKey } from "./api_key.ts";
 import { type ChangesDeps, listenForApiKeyChanges } from "./api_key_changes.ts";
@@ -143,6 +144,7 @@ type KeyRow = {
   connection_id: string;
   verifier_id: string;
   registry_answers: boolean;
+  explanation_values: ExplanationValues;
 };
 
 async function readKey(db: Database, prefix: string): Promise<KnownKey | undefined> {
@@ -157,6 +159,7 @@ async function readKey(db: Database, prefix: string): Promise<KnownKey | undefin
       "k.connection_id",
       "c.verifier_id",
       "c.registry_answers",
+      "c.explanation_values",
     );
   return (
     row && {
@@ -169,6 +172,7 @@ async function readKey(db: Database, prefix: string): Promise<KnownKey | undefin
         keyPrefix: prefix,
         verifierId: row.verifier_id,
         registryAnswers: row.registry_answers,
+        explanationValues: row.explanation_values,
       },
     }
   );

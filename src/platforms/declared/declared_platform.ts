@@ -5,7 +5,7 @@ import type { Database, Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { signingSecretContext, webhookSecretContext } from "../../events/secrets.ts";
 import type { ObjectPlace } from "../../input/cluster_fields.ts";
-import type { ScopeDescriptions } from "../../input/platform_fields.ts";
+import type { ExplanationValues, ScopeDescriptions } from "../../input/platform_fields.ts";
 import type { ActionLimits } from "../../rates/action_limits.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { type Acceptance, checkAcceptances, replaceAcceptedPrincipals } from "../accepted_principals.ts";
@@ -41,6 +41,7 @@ export type DeclaredPlatform = {
   allowedScopes: readonly string[];
   callbackUrl?: string | null | undefined;
   scopeDescriptions?: ScopeDescriptions | undefined;
+  explanationValues?: ExplanationValues | undefined;
   adopt?: string | undefined;
   acceptedPrincipals?: readonly Acceptance[] | undefined;
 };
@@ -140,6 +141,7 @@ async function changeDeclared(
         description: declared.description,
         default_allowed_scopes: declared.allowedScopes,
         scope_descriptions: declared.scopeDescriptions,
+        explanation_values: declared.explanationValues,
       },
     );
   }
@@ -168,9 +170,11 @@ async function checkPlace(db: Database, known: LivePlatform, object: ObjectPlace
 }
 
 function differs(known: LivePlatform, declared: DeclaredPlatform): boolean {
-  const { scopeDescriptions = known.scope_descriptions } = declared;
+  const { scopeDescriptions = known.scope_descriptions, explanationValues = known.explanation_values } =
+    declared;
   return (
     !isDeepStrictEqual(known.scope_descriptions, scopeDescriptions) ||
+    known.explanation_values !== explanationValues ||
     known.name !== declared.name ||
     known.description !== declared.description ||
     JSON.stringify(known.default_allowed_scopes) !== JSON.stringify(declared.allowedScopes)

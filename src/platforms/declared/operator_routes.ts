@@ -77,6 +77,7 @@ function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
         allowedScopes: body.default_allowed_scopes,
         callbackUrl: body.callback_url,
         scopeDescriptions: body.scope_descriptions,
+        explanationValues: body.explanation_values,
         adopt: body.adopt,
         acceptedPrincipals: body.accepted_principals?.map(readAcceptance),
       });

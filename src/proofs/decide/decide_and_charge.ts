@@ -1,6 +1,7 @@
 import type { CreditSource } from "../../accounts/ledger/credit_source.ts";
 import { CREDIT } from "./credit_sql.ts";
 import { type DecisionItem, ITEMS, LINKS, PRICE } from "./decision_item.ts";
+import { REASONS } from "./reasons.ts";
 
 /** SQL that selects the items without a decision, for a batch in which no item has an operation. */
 const FRESH_PLAIN = "select * from item";
@@ -34,10 +35,10 @@ const EVENT_TYPE = "case when final = 'allow' then 'proof.verified' else 'proof.
 const HISTORY_OF_ROOT = `
 history_of_root as (
   insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, human_id, cert_id,
-                            decision, decision_reason, required_scope, verifier_account_id,
+                            decision, decision_reason, required_scope, explanation, verifier_account_id,
                             verifier_platform_name, verifier_organization_name)
   select root_account_id, decided_at, event_id, ${EVENT_TYPE}, connection_id, agent_id, human_id, cert_id,
-         final, final_reason, required_scope, account_id,
+         final, final_reason, required_scope, explained::jsonb, account_id,
          (select p.name from connections c join platforms p using (platform_id)
           where c.connection_id = decided.connection_id),
          (select a.organization_name from accounts a where a.account_id = decided.account_id)
@@ -53,6 +54,18 @@ remembered as (
     and final_reason not in ('untrusted_root', 'principal_not_accepted')
   order by account_id, connection_id, invocation_id
 ),`;
+
+/** The explanations of the reasons that the statement finds. They need no value. */
+const RULES_OF_OBJECTIONS = (
+  [
+    "principal_not_accepted",
+    "delegation_revoked",
+    "revocation_state_unavailable",
+    "ceiling_exceeded",
+  ] as const
+)
+  .map((reason) => `when '${reason}' then '${JSON.stringify({ rule: REASONS[reason].rule })}'`)
+  .join(" ");
 
 /** `plain`: no item has an operation, and no root belongs to another account. `whole`: any batch. */
 type Form = "plain" | "whole";
@@ -149,7 +162,7 @@ due as (
 ),
 decided as (
   select item.*, decidable.decision as final, decidable.reason as final_reason, decidable.charged,
-         receipt.body, sha256(convert_to(receipt.body, 'UTF8')) as receipt_hash
+         explained, receipt.body, sha256(convert_to(receipt.body, 'UTF8')) as receipt_hash
   from decidable
   join item using (n)
   cross join lateral (
@@ -165,8 +178,11 @@ decided as (
     offset 0
   ) as narrowed
   cross join lateral (
+    select case decidable.reason when item.reason then item.explanation ${RULES_OF_OBJECTIONS} end as explained
+  ) as explanation
+  cross join lateral (
     select item.receipt_head || '"decision":"' || decidable.decision || '","decision_reason":"' || decidable.reason ||
-           '","granted_scope":' ||
+           '",' || coalesce('"explanation":' || explained || ',', '') || '"granted_scope":' ||
            case when decidable.decision = 'allow' then coalesce(narrowed.granted, item.granted) else '[]' end ||
            item.receipt_tail as body
   ) as receipt
@@ -179,9 +195,9 @@ posted as (
 ),
 history as (
   insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, human_id, cert_id,
-                            decision, decision_reason, required_scope, receipt, receipt_hash)
+                            decision, decision_reason, required_scope, explanation, receipt, receipt_hash)
   select account_id, decided_at, event_id, ${EVENT_TYPE}, connection_id, agent_id, human_id, cert_id,
-         final, final_reason, required_scope, body, receipt_hash
+         final, final_reason, required_scope, explained::jsonb, body, receipt_hash
   from decided
 ),
 ${form === "plain" ? "" : HISTORY_OF_ROOT}

@@ -23,6 +23,8 @@ export type DecisionItem = {
   requiredScope: string;
   /** The reason of a denial, in the protocol's wording. */
   errorReason: string | null;
+  /** The denial's explanation in canonical JSON. Unused if the statement finds another reason. */
+  explanation: string | null;
   /** The operation that the proof is bound to. An operation is decided only once. */
   invocation: { id: string; operationHash: Buffer } | null;
   /** The sorted scopes that the chain grants. The current ceiling, or an acceptance, may narrow them. */
@@ -55,6 +57,7 @@ const ITEM: Columns<DecisionItem> = {
   receipt_tail: ["text", (item) => item.receiptTail],
   granted: ["text", (item) => canonicalJson(item.grantedScope)],
   error_reason: ["text", (item) => item.errorReason],
+  explanation: ["text", (item) => item.explanation],
   invocation_id: ["text", (item) => item.invocation?.id ?? null],
   operation_hash: ["bytea", (item) => item.invocation?.operationHash ?? null],
   traceparent: ["text", (item) => item.traceparent],

@@ -1,3 +1,4 @@
+import type { Explanation } from "../../db/tables.ts";
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import type { Decision, Reason } from "./reasons.ts";
 
@@ -28,6 +29,7 @@ export type Receipt = {
   connection_id: string;
   decision: Decision;
   decision_reason: Reason;
+  explanation?: Explanation;
   granted_scope: string[];
   human_id: string;
   invocation_id?: string;
@@ -45,7 +47,8 @@ export type ReceiptParts = { head: string; tail: string };
 /**
  * Returns the receipt's canonical JSON, split where the decision belongs. The encoding is RFC 8785, except
  * that U+2028 and U+2029 are escaped (wire format §3). The deciding statement joins the parts: `head ‖
- * "decision":"…","decision_reason":"…","granted_scope":[…] ‖ tail`. All keys of the head sort before
+ * "decision":"…","decision_reason":"…","explanation":{…},"granted_scope":[…] ‖ tail`, where only some denials
+ * have an explanation. All keys of the head sort before
  * `decision`, and all keys of the tail sort after `granted_scope`.
  */
 export function receiptParts(fields: ReceiptFields): ReceiptParts {

@@ -86,6 +86,7 @@ export function tryRoute(deps: TryRouteDeps): Route {
         keyPrefix: connection.api_key_prefix,
         verifierId: connection.verifier_id,
         registryAnswers: connection.registry_answers,
+        explanationValues: connection.explanation_values,
       };
       const { calls, decision } = await tryProof(deps, caller, { agentId, certId, requiredScope, context });
       return {

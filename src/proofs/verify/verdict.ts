@@ -1,15 +1,19 @@
 import { LRUCache } from "lru-cache";
+import { unixSeconds } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import { ApiError, type ErrorCode } from "../../errors.ts";
 import { newIdAt } from "../../ids.ts";
 import type { CertificateMemory } from "../../protocol/documents/certificate_memory.ts";
 import { bundleHash, type ProofBundle, rootCertificate } from "../../protocol/documents/proof_bundle.ts";
+import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import { equalPublicKeys, type HybridPublicKey } from "../../protocol/keys/hybrid.ts";
 import type { Verification } from "../../protocol/verification/evidence.ts";
 import type { ViolationCode } from "../../protocol/violations.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { traceparent } from "../../trace_context.ts";
 import type { DecisionItem } from "../decide/decision_item.ts";
 import { receiptParts } from "../decide/decision_receipt.ts";
+import { explain } from "../decide/explanation.ts";
 import { DENIALS, type DenyReason } from "../decide/reasons.ts";
 import { operationHash, writtenRequestHash } from "../operation.ts";
 import type { OpenChallenge } from "../present/challenge.ts";
@@ -53,11 +57,14 @@ type Examined = {
   isAccepted: boolean;
 };
 
+/** Dependencies of evaluating a proof. `secretBox` hashes the values that an explanation must not contain. */
+export type JudgeDeps = { memory: CertificateMemory; secretBox: Pick<SecretBox, "mac"> };
+
 /** Evaluates a proof, and returns the item to decide. Throws `ApiError` for a proof that is not genuine. */
 export function judge(
   { caller, options }: VerifyCall,
   examined: Examined,
-  memory: CertificateMemory,
+  { memory, secretBox }: JudgeDeps,
 ): DecisionItem {
   const { bundle, challenge, now, root, verification } = examined;
   const { operation, required_scope: requiredScope, context } = options;
@@ -68,6 +75,22 @@ export function judge(
     requiredScope,
   };
   const verdict = verdictOf(examined);
+  const explanation =
+    verdict.decision === "allow"
+      ? null
+      : explain(
+          {
+            reason: verdict.reason,
+            chain: bundle.delegations,
+            verification,
+            context: context ?? {},
+            now: unixSeconds(now),
+          },
+          {
+            values: caller.explanationValues,
+            mac: (fact, value) => secretBox.mac(value, `explanation/${caller.connectionId}/${fact}`),
+          },
+        );
   const eventId = newIdAt(now);
   const { head, tail } = receiptParts({
     ...subject,
@@ -85,6 +108,7 @@ export function judge(
   return {
     ...subject,
     ...verdict,
+    explanation: explanation && canonicalJson(explanation),
     accountId: caller.accountId,
     connectionId: caller.connectionId,
     challenge: challenge.bytes,
@@ -105,7 +129,8 @@ export function judge(
   };
 }
 
-type Verdict = Pick<DecisionItem, "decision" | "reason" | "errorReason" | "certificates">;
+type Verdict = Pick<DecisionItem, "errorReason" | "certificates"> &
+  ({ decision: "allow"; reason: "authorized" } | { decision: "deny"; reason: DenyReason });
 
 /**
  * Returns the verdict on a genuine proof: a denial if the proof violates a rule. A root that is unknown

@@ -19,7 +19,7 @@ import { checkVerifier, contextOf, type Operation } from "../operation.ts";
 import { type ChallengeKeys, checkChallenge, isSignedHere } from "../present/challenge.ts";
 import type { ResolveProofRef } from "../present/proof_ref.ts";
 import { PROOF_HEADER, readVerifyCall, type VerifyCall, verifyBody } from "./call.ts";
-import { type FindRoot, judge } from "./verdict.ts";
+import { type FindRoot, type JudgeDeps, judge } from "./verdict.ts";
 
 /** Dependencies of verification. */
 export type VerifyDeps = Guards & {
@@ -27,6 +27,7 @@ export type VerifyDeps = Guards & {
   findRoot: FindRoot;
   resolveProofRef: ResolveProofRef;
   memory: CertificateMemory;
+  secretBox: JudgeDeps["secretBox"];
   metrics: Pick<Metrics, "proofDecisions">;
   clock: Clock;
 };
@@ -159,7 +160,7 @@ async function decideUnguarded(
       certificateMemory: deps.memory,
     });
     const isAccepted = verification.genuine && (await counting.isAccepted());
-    const item = judge(call, { bundle, challenge, now, root, verification, isAccepted }, deps.memory);
+    const item = judge(call, { bundle, challenge, now, root, verification, isAccepted }, deps);
     // One statement spends the challenge, charges the account and records the decision.
     const outcome = await counting.decide(item);
     const decided = decidedOf(item, outcome);

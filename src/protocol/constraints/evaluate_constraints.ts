@@ -41,7 +41,12 @@ type InvocationCount = number | undefined;
 export type Refusal = {
   code: Extract<(typeof PERMISSION_CODES)[number], `constraint_${string}`>;
   detail: string;
+  /** Absent if only several constraints together can never hold. */
+  failed?: FailedConstraint;
 };
+
+/** The constraint that does not hold. `used` is the number of uses that was compared with a `max_rate`. */
+export type FailedConstraint = { constraint: Constraint; used?: number };
 
 /** The input for evaluating one certificate's constraints. `now` is in Unix seconds. */
 export type ConstraintInput = {
@@ -50,7 +55,7 @@ export type ConstraintInput = {
   context: ConstraintContext;
 };
 
-type Evaluation = Refusal | undefined;
+type Evaluation = (Omit<Refusal, "failed"> & { used?: number }) | undefined;
 type Evaluators = {
   [T in ConstraintType]: (
     constraint: Extract<KnownConstraint, { type: T }>,
@@ -119,7 +124,7 @@ const EVALUATORS: Evaluators = {
     if (used === undefined) return unverifiable("no count of invocations was supplied");
     return used < count
       ? undefined
-      : denied(`${used} invocations in ${window_s}s reach the limit of ${count}`);
+      : { ...denied(`${used} invocations in ${window_s}s reach the limit of ${count}`), used };
   },
   resource_path: ({ resource_id, path_prefix }, { context }) => {
     if (context.resource_id === undefined) return unverifiable("no resource was supplied");
@@ -154,7 +159,12 @@ export async function evaluateConstraints(
   for (const [index, constraint] of constraints.entries()) {
     const refusal = await evaluate(constraint, input);
     if (refusal !== undefined) {
-      return { ...refusal, detail: `constraint[${index}] (${constraint.type}): ${refusal.detail}` };
+      const { code, detail, ...used } = refusal;
+      return {
+        code,
+        detail: `constraint[${index}] (${constraint.type}): ${detail}`,
+        failed: { constraint, ...used },
+      };
     }
   }
   return undefined;

@@ -1,4 +1,4 @@
-import type { ConstraintContext } from "../constraints/evaluate_constraints.ts";
+import type { ConstraintContext, FailedConstraint } from "../constraints/evaluate_constraints.ts";
 import type { DelegationCert } from "../documents/certificate.ts";
 import type { CertificateMemory } from "../documents/certificate_memory.ts";
 import type { ProofBundle } from "../documents/proof_bundle.ts";
@@ -74,6 +74,8 @@ export type Verification = {
   error_reason?: string;
   /** The first rule that does not hold, in the order of §8. */
   violation?: Violation;
+  /** The constraint that the violation is about, if it is about one. */
+  failed_constraint?: FailedConstraint;
   /** Returns every rule in order, with its outcome. */
   checks(): Check[];
   /**

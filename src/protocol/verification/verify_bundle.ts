@@ -1,4 +1,4 @@
-import { evaluateConstraints } from "../constraints/evaluate_constraints.ts";
+import { evaluateConstraints, type FailedConstraint } from "../constraints/evaluate_constraints.ts";
 import { type DelegationCert, delegationSignBytes } from "../documents/certificate.ts";
 import { memoryKey } from "../documents/certificate_memory.ts";
 import { challengeSignBytes } from "../documents/challenge.ts";
@@ -33,11 +33,15 @@ export async function verifyBundle(bundle: ProofBundle, options: VerifyOptions):
   await checkSignatures(findings, evidence);
   await lookUpRevocation(findings, evidence);
   await spendChallenge(findings, evidence);
-  await checkConstraints(findings, evidence);
-  return toVerification(findings, evidence);
+  const failed = await checkConstraints(findings, evidence);
+  return toVerification(findings, evidence, failed);
 }
 
-function toVerification(findings: Findings, { bundle, options }: Evidence): Verification {
+function toVerification(
+  findings: Findings,
+  { bundle, options }: Evidence,
+  failed: FailedConstraint | undefined,
+): Verification {
   const { delegations, agent_id } = bundle;
   const consulted = options.revocation === undefined ? [] : findings.consulted(NOT_REVOKED_RULE);
   const common = {
@@ -63,6 +67,7 @@ function toVerification(findings: Findings, { bundle, options }: Evidence): Veri
     identity_status: statusOf(violation),
     error_reason: reasonOf(violation),
     violation,
+    ...(failed && { failed_constraint: failed }),
     ...common,
     checks: findings.checks,
   };
@@ -170,18 +175,23 @@ export async function spendChallenge(findings: Findings, { bundle, options }: Ev
   findings.add(step, (await store.spend(bundle.challenge)) ? undefined : unknownChallenge());
 }
 
-/** Checks the constraints of each certificate, up to the first certificate with one that does not hold. */
-async function checkConstraints(findings: Findings, { bundle, options }: Evidence): Promise<void> {
-  if (bundle.delegations.every(({ constraints }) => constraints.length === 0)) return;
+/** Checks the constraints of each certificate. Returns the first constraint that does not hold. */
+async function checkConstraints(
+  findings: Findings,
+  { bundle, options }: Evidence,
+): Promise<FailedConstraint | undefined> {
+  if (bundle.delegations.every(({ constraints }) => constraints.length === 0)) return undefined;
   for (const step of findings.reached(CONSTRAINTS_RULE)) {
     const { certificate: index = 0 } = step;
     const certificate = bundle.delegations[index];
-    if (certificate === undefined) return;
+    if (certificate === undefined) return undefined;
     const input = { certId: certificate.cert_id, now: options.now, context: options.context ?? {} };
     const refusal = await evaluateConstraints(certificate.constraints, input);
     if (refusal === undefined) continue;
-    return findings.add(step, violation(refusal.code, `cert ${index}: ${refusal.detail}`, index));
+    findings.add(step, violation(refusal.code, `cert ${index}: ${refusal.detail}`, index));
+    return refusal.failed;
   }
+  return undefined;
 }
 
 function unknownChallenge(): Violation {

@@ -23,10 +23,12 @@ const clock = systemClock;
 const onError = () => {};
 const db = openDatabase({ url, name: "bare-checks", onError });
 const metrics = createMetrics();
+const secretBox = createSecretBox(Buffer.from(SEALING_KEY, "base64"));
 const never = () => Promise.reject(new Error("bare checks support no operations"));
 
 const verify = verifyRoute({
-  keys: createChallengeKeys({ db, secretBox: createSecretBox(Buffer.from(SEALING_KEY, "base64")) }),
+  keys: createChallengeKeys({ db, secretBox }),
+  secretBox,
   findRoot: createRootFinder(db),
   resolveProofRef: createProofRefResolver(db),
   findRecorded: never,

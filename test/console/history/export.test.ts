@@ -139,7 +139,10 @@ describe("a CSV file", () => {
     agent_id: "agent",
     cert_id: null,
     connection_id: "connection",
-    details: { decision: "deny", required_scope: text, decision_reason: text, action_profile: text },
+    details: {
+      ...{ decision: "deny", required_scope: text, decision_reason: text, action_profile: text },
+      explanation: { rule: "constraints", constraint: text, sent: { path: text } },
+    },
     agent_name: text,
     platform_id: null,
     platform_name: text,
@@ -173,7 +176,7 @@ describe("a CSV file", () => {
     '=HYPERLINK("https://attacker.example")',
   ])("marks %j as text, not as a formula", (formula) => {
     const [cells] = cellsOf(csvLine(event(formula)));
-    expect(cells?.filter((cell) => cell.endsWith(formula))).toHaveLength(5);
+    expect(cells?.filter((cell) => cell.endsWith(formula))).toHaveLength(6);
     for (const cell of cells ?? []) if (cell.endsWith(formula)) expect(cell).toBe(`'${formula}`);
   });
 
@@ -181,8 +184,9 @@ describe("a CSV file", () => {
     "keeps %j unchanged",
     (text) => {
       const [cells] = cellsOf(csvLine(event(text)));
-      expect(cells).toHaveLength(16);
-      expect(cells?.filter((cell) => cell === text || cell === `'${text}`)).toHaveLength(5);
+      expect(cells).toHaveLength(21);
+      expect(JSON.parse(cells?.at(-2) ?? "")).toEqual({ path: text });
+      expect(cells?.filter((cell) => cell === text || cell === `'${text}`)).toHaveLength(6);
     },
   );
 });

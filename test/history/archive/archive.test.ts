@@ -21,7 +21,12 @@ beforeAll(async () => {
   for (const at of [january, addSeconds(january, 0.5), addSeconds(february, -0.001)]) {
     ids.push(await world.decide(records, at));
   }
-  ids.push(await world.decide(other, addSeconds(january, 7), { decision: "deny", reason: "not_delegated" }));
+  ids.push(
+    await world.decide(other, addSeconds(january, 7), {
+      ...({ decision: "deny", reason: "not_delegated" } as const),
+      explanation: '{"limit":{"scope":"data:read"}}',
+    }),
+  );
   ids.push(
     await world.decide(other, addSeconds(january, 9), {
       rootAccountId: records.accountId,
@@ -332,11 +337,22 @@ describe("the check of an archive", () => {
     expect(await refusal()).toMatch(said);
   });
 
+  test("accepts an archive of the former format, whose rows have no explanation", async () => {
+    folder = await world.archive("2026-01");
+    await events((rows) => rows.map(({ explanation: _, ...row }) => row));
+    expect(await refusal()).toMatch(/line 1: is not a row/);
+    const text = await readFile(join(folder, MANIFEST), "utf8");
+    await writeFile(join(folder, MANIFEST), text.replace('"form": 2', '"form": 1'));
+    expect(await check(folder)).toMatchObject({ status: 0, err: "" });
+  });
+
   test("finds a manifest with a wrong number of rows, a wrong time or an unknown format", async () => {
     for (const [from, to] of [
       ['"rows": 6', '"rows": 5'],
       ["23:59:59.999", "23:59:59.998"],
-      ['"form": 1', '"form": 2'],
+      ['"form": 2', '"form": 3'],
+      ['"form": 2', '"form": 0'],
+      ['"form": 2', '"form": 1'],
       ['"month": "2026-01"', '"month": "2026-02"'],
     ] as const) {
       folder = await world.archive("2026-01");

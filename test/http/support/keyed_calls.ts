@@ -13,6 +13,7 @@ const caller = {
   keyPrefix: "k",
   verifierId: "v",
   registryAnswers: false,
+  explanationValues: "full" as const,
 };
 
 /** Two replicas with operations that accept an idempotency key, and a signed-in person. */

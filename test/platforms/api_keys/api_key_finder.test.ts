@@ -14,6 +14,7 @@ test("the key finder returns the connection and account of a key", async () => {
     keyPrefix: platform.apiKey.slice(0, 12),
     verifierId: platform.connectionId,
     registryAnswers: false,
+    explanationValues: "rounded" as const,
   });
 });
 

@@ -28,6 +28,7 @@ async function lockOf({ owner = "verifier", isAccepted = async () => true, const
     keyPrefix: "",
     verifierId: "connection",
     registryAnswers: false,
+    explanationValues: "full" as const,
   };
   const stepAside = vi.fn();
   const call = {

@@ -21,7 +21,14 @@ const kindsOf = async (items: DecisionItem[]) =>
   (await decideBatch(world.pool, items)).map(({ kind }) => kind);
 
 function recorded({ accountId, connectionId }: Records, id: string) {
-  const caller = { accountId, connectionId, keyPrefix: "", verifierId: "", registryAnswers: false };
+  const caller = {
+    accountId,
+    connectionId,
+    keyPrefix: "",
+    verifierId: "",
+    registryAnswers: false,
+    explanationValues: "full" as const,
+  };
   return createRecordedFinder(world.db)(caller, id);
 }
 

@@ -8,6 +8,7 @@ const CALLER = {
   keyPrefix: "prefix",
   verifierId: "verifier",
   registryAnswers: false,
+  explanationValues: "full" as const,
 };
 const BODY = Buffer.from(
   `{"required_scope":"meeting:attend","proof_bundle":${Buffer.from(encode(await prove())).toString()}}`,

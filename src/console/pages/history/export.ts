@@ -74,7 +74,17 @@ const COLUMNS: readonly [name: string, of: (event: NamedEntry) => Cell][] = [
   ["human_id", (event) => event.human_id],
   ["receipt_id", ({ details }) => details.receipt_id],
   ["receipt_hash", (event) => event.receipt_hash],
+  ["failed_rule", ({ details }) => details.explanation?.rule],
+  ["failed_constraint", ({ details }) => details.explanation?.constraint],
+  ["limit", ({ details }) => factsOf(details.explanation?.limit)],
+  ["sent", ({ details }) => factsOf(details.explanation?.sent)],
+  ["sent_values", ({ details }) => details.explanation?.values],
 ];
+
+/** Writes facts as JSON, because texts of strangers may contain any separator. */
+function factsOf(facts: Record<string, string> | undefined): Cell {
+  return facts && JSON.stringify(facts);
+}
 
 /** Text that a spreadsheet would read as a formula, even after characters that the spreadsheet drops. */
 const FORMULA = /^[\s\0]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]/;

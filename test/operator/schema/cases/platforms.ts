@@ -118,6 +118,10 @@ export const platforms: SchemaCase[] = [
   refuses("a callback URL with a space", platform({ callbackUrl: "https://shop.example.test/ a" })),
   refuses("a Secret name with a slash", platform({ credentialsSecretName: "a/b" })),
   refuses("a Secret name of ..", platform({ credentialsSecretName: ".." })),
+  ...["full", "rounded", "hashed"].map((values) =>
+    accepts(`values in explanations that are ${values}`, platform({ explanationValues: values })),
+  ),
+  refuses("another form of values in explanations", platform({ explanationValues: "none" })),
   accepts("words for custom scopes", described({}, { scope: "custom:a:c", sensitive: true })),
   accepts("an empty list of words", platform({ scopeDescriptions: [] })),
   accepts("the longest words", described({ label: "é".repeat(60), description: "é".repeat(200) })),
