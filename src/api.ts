@@ -168,6 +168,7 @@ export async function startApi({
     alphaCredits: config.ALPHA_CREDITS_MICRO_USD,
     accountCeiling: config.ACCOUNT_CEILING,
     callbacks,
+    root: rootOf(config.BASE_URL),
     apiKeys,
     ...pools,
     queue: replaced.queue ?? createDecisionQueue(metrics),

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { createReconciliation } from "./accounts/ledger/reconcile.ts";
 import { createNoticeConsumer } from "./accounts/notices/queue.ts";
+import { postToChannels } from "./channels/post.ts";
 import type { ComparedClock } from "./clock.ts";
 import { type Loop, startLoop } from "./concurrency/loop.ts";
 import { StartError, type WorkerConfig } from "./config.ts";
@@ -72,6 +73,7 @@ const IDLE_TRANSACTION_MS = 10_000;
 const SILENCE_MS = 120_000;
 const CLEAN_SECONDS = 60 * 60;
 const RECONCILE_SECONDS = 60 * 60;
+const POST_SECONDS = 5;
 
 /**
  * Starts the outbox relay, webhook delivery, and the recovery of lost deliveries. Also creates the notices to
@@ -106,11 +108,12 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     allowedCidrs: config.WEBHOOK_ALLOWED_CIDRS,
   });
   const wakeSending = () => sending.wake();
+  const send = createSender({ policy, resolve: createResolve() });
   const dispatcher = createDispatcher({
     database,
     clock,
     secretBox,
-    send: createSender({ policy, resolve: createResolve() }),
+    send,
     word: config.SERVICE_WORD,
     log,
     claimSeconds: timing.claimSeconds,
@@ -159,6 +162,9 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     },
   });
   const sending = startLoop({ name: "webhooks", log, step: dispatcher.step });
+  const posting = every(POST_SECONDS, "messages to channels", () =>
+    postToChannels({ database, clock, secretBox, send, log }),
+  );
   const reaping = every(timing.reapSeconds, "lost deliveries", async () => {
     const now = clock.agreed();
     if (now !== undefined && (await reapLost(database, now, timing.claimSeconds)) > 0) wakeSending();
@@ -216,9 +222,17 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     },
     async stop() {
       await Promise.all(
-        [relaying, sending, reaping, movingBacklogs, recovering, cleaning, reconciling, measuring].map(
-          (loop) => loop.stop(),
-        ),
+        [
+          relaying,
+          sending,
+          posting,
+          reaping,
+          movingBacklogs,
+          recovering,
+          cleaning,
+          reconciling,
+          measuring,
+        ].map((loop) => loop.stop()),
       );
       await bus.close();
       await dispatcher.drain();

@@ -4,6 +4,7 @@ import { agentAdoptionPage, platformAdoptionPage } from "./pages/adoption.ts";
 import { agentPage, deleteAgentPage } from "./pages/agent.ts";
 import { agentsPage } from "./pages/agents.ts";
 import { appearancePage } from "./pages/appearance.ts";
+import { channelPage } from "./pages/channel.ts";
 import { clusterNamespacePage } from "./pages/cluster_namespace.ts";
 import { clustersPage } from "./pages/clusters.ts";
 import { creditPage } from "./pages/credit.ts";
@@ -45,6 +46,7 @@ import { welcomeAccountPage, welcomeNamePage } from "./pages/welcome.ts";
 export const consolePages: readonly Page[] = [
   homePage,
   requestsPage,
+  channelPage,
   requestPage,
   tryItPage,
   historyPage,

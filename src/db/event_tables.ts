@@ -18,6 +18,7 @@ export type EventTables = {
   mail_topics: MailTopicRow;
   mail_choices: MailChoiceRow;
   mailing_queues: MailingQueueRow;
+  request_channels: ChannelRow;
   reports: ReportRow;
 };
 
@@ -163,11 +164,14 @@ export type MailTopicRow = { topic_id: string; kind: MailKind; request_id: strin
 /** How often a person gets a kind of mail. */
 export type MailChoiceRow = { account_id: string; kind: MailKind; choice: "every" | "daily" | "off" };
 
-/** Requests of an account about which a person waits for a mail, and the last mail. */
+/**
+ * Requests of an account about which a person waits for a mail, and the last mail. The kind `channel` is for
+ * messages to the account's channel. Then the account stands for the person.
+ */
 export type MailingQueueRow = {
   person_id: string;
   account_id: string;
-  kind: MailKind;
+  kind: MailKind | "channel";
   request_ids: string[];
   /** How many further requests wait, and since when. */
   omitted: number;
@@ -178,6 +182,26 @@ export type MailingQueueRow = {
   mailed_at: Date | null;
   streak: number;
   paced_until: Date | null;
+};
+
+/** The apps to which requests can be sent. */
+export const channelApps = ["slack", "teams"] as const;
+export type ChannelApp = (typeof channelApps)[number];
+
+/** The channel that gets an account's new requests. */
+export type ChannelRow = {
+  account_id: string;
+  app: ChannelApp;
+  url_sealed: Buffer;
+  host: string;
+  /** The service's base URL when the channel was set, for the links in messages. */
+  console_root: string;
+  set_by: string;
+  set_at: Date;
+  /** When the app accepted the first message, and the last one. */
+  greeted_at: Date | null;
+  posted_at: Date | null;
+  fault: string | null;
 };
 
 export type NoticeRow = {

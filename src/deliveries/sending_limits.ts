@@ -23,10 +23,11 @@ const TESTS_PER_MINUTE = 5;
 const RESENDS_PER_MINUTE = 60;
 const RECOVERIES_PER_DAY = 10;
 const RESUMES_PER_MINUTE = 20;
+const CHANNELS_PER_MINUTE = 5;
 
 /**
- * Limits on requests that the owner of a connection can cause. They protect the callback URL, which may
- * belong to someone else. They apply to each connection separately. Each method throws `rate_limited` with
+ * Limits on requests that members of an account can cause. They protect the URL, which may belong to someone
+ * else. They apply to each connection or account separately. Each method throws `rate_limited` with
  * `Retry-After`.
  */
 export type SendingRates = {
@@ -38,6 +39,8 @@ export type SendingRates = {
   takeRecovery(connectionId: string): Promise<void>;
   /** Allows 20 resumptions a minute, because each sends held deliveries. */
   takeResume(connectionId: string): Promise<void>;
+  /** Allows an account 5 new channels a minute, because each gets a message. */
+  takeChannel(accountId: string): Promise<void>;
 };
 
 /** Creates the limits. */
@@ -50,10 +53,16 @@ export function createSendingRates(db: Database): SendingRates {
   const resends = createStoredRate(db, { keyPrefix: "resend", points: RESENDS_PER_MINUTE, seconds: MINUTE });
   const recoveries = createStoredRate(db, { keyPrefix: "recover", points: RECOVERIES_PER_DAY, seconds: DAY });
   const resumes = createStoredRate(db, { keyPrefix: "resume", points: RESUMES_PER_MINUTE, seconds: MINUTE });
+  const channels = createStoredRate(db, {
+    keyPrefix: "channel",
+    points: CHANNELS_PER_MINUTE,
+    seconds: MINUTE,
+  });
   return {
     takeTest: (connectionId) => takeRate(tests, connectionId, "Too many test events were sent"),
     takeResend: (connectionId) => takeRate(resends, connectionId, "Too many deliveries were sent again"),
     takeRecovery: (connectionId) => takeRate(recoveries, connectionId, "Too many recoveries were begun"),
     takeResume: (connectionId) => takeRate(resumes, connectionId, "The callback was resumed too often"),
+    takeChannel: (accountId) => takeRate(channels, accountId, "The channel was changed too often"),
   };
 }

@@ -1,4 +1,5 @@
 import { type AccountsDeps, accountsRoutes } from "../accounts/routes.ts";
+import { type ChannelDeps, channelRoutes } from "../channels/routes.ts";
 import { approverRoutes } from "../clusters/approver_routes.ts";
 import { namespaceRoutes } from "../clusters/namespace_routes.ts";
 import type { DecideDeps } from "../delegations/declared/decide_in_cluster.ts";
@@ -18,6 +19,7 @@ export type ApiRoutesDeps = AccountsDeps &
   OrganizationDeps &
   PlatformDeps &
   DeliveryDeps &
+  ChannelDeps &
   DelegationDeps &
   DecideDeps &
   ProofDeps &
@@ -30,6 +32,7 @@ export function apiRoutes(deps: ApiRoutesDeps): Route[] {
     ...organizationsRoutes(deps),
     ...platformRoutes(deps),
     ...deliveryRoutes(deps),
+    ...channelRoutes(deps),
     ...namespaceRoutes(deps),
     ...approverRoutes(deps),
     ...delegationRoutes(deps),

@@ -10,7 +10,8 @@ export type SetupsOf = (member: { account_id: string; role: MemberRole }) => str
 /**
  * Reads what members set up. Each entry is `accepted_principals/<platform>`,
  * `cluster_approver/<cluster>/<user>`, `namespace_binding/<cluster>/<namespace>`,
- * `outside_verifiers/<connection>`, `platform_adoption/<platform>` or `agent_adoption/<agent>`. A link
+ * `outside_verifiers/<connection>`, `request_channel/<host>`, `platform_adoption/<platform>` or
+ * `agent_adoption/<agent>`. A link
  * belongs to its member and to the owner who made it. If nobody knows who set something up, it belongs to
  * each owner.
  */
@@ -28,6 +29,8 @@ export async function readSetups(db: Database, accountId: string): Promise<Setup
      union all
      select 'outside_verifiers/' || connection_id, outside_verifiers_by, null
        from connections where account_id = :accountId and removed_at is null and outside_verifiers <> '{}'
+     union all
+     select 'request_channel/' || host, set_by, null from request_channels where account_id = :accountId
      union
      select 'accepted_principals/' || c.platform_id, a.accepted_by, null
        from connections c join accepted_principals a using (connection_id) join platforms p using (platform_id)
@@ -64,6 +67,7 @@ const LINKS = `account_id = :accountId and (member_id = :personId or ${ownersOnl
   and not (:stays and member_id is not distinct from :personId)`;
 const BINDINGS = `account_id = :accountId and accepted_at is not null and ${kept("accepted_by")}`;
 const ADOPTIONS = `account_id = :accountId and ${ownersOnly("confirmed_by")}`;
+const CHANNELS = `account_id = :accountId and ${ownersOnly("set_by")}`;
 const VERIFIERS = `account_id = :accountId and outside_verifiers <> '{}' and ${kept("outside_verifiers_by")}`;
 /**
  * If an object declares the platform, the object accepted the principals without a maker. These end only with
@@ -116,6 +120,7 @@ export async function endSetups(tx: Transaction, leaver: Leaver): Promise<void> 
     await tx("declared_ceilings").where({ account_id: leaver.accountId, cluster_id, namespace }).delete();
   }
   await tx.raw(`delete from adoptions where ${ADOPTIONS}`, leaver);
+  await tx.raw(`delete from request_channels where ${CHANNELS}`, leaver);
   await tx.raw(
     `update connections set outside_verifiers = '{}', outside_verifiers_by = null where ${VERIFIERS}`,
     leaver,
@@ -130,6 +135,7 @@ export async function findLeftovers(db: Database): Promise<{ accountId: string; 
        union select account_id, linked_by, member_id is distinct from linked_by from cluster_approvers
        union select account_id, accepted_by, false from namespace_bindings
        union select account_id, confirmed_by, true from adoptions
+       union select account_id, set_by, true from request_channels
        union select account_id, accepted_by, false from accepted_principals
        union select account_id, outside_verifiers_by, false from connections) as s
      join accounts a on a.account_id = s.account_id

@@ -84,18 +84,18 @@ async function narrowAuthority(
 }
 
 /**
- * Checks the form of a callback URL and throws `invalid_callback_url`. The URL must be https (outside
- * development), without a user, a password or characters that a URL parser silently drops. It must not name
- * this machine or a literal address, unless the policy allows that. The addresses behind its host name are
- * checked at every delivery.
+ * Checks the form of a callback URL in `field` and throws `invalid_callback_url`. The URL must be https
+ * (outside development), without a user, a password or characters that a URL parser silently drops. It must
+ * not name this machine or a literal address, unless the policy allows that. The addresses behind its host
+ * name are checked at every delivery.
  */
-export function checkCallbackUrl(text: string, policy: AddressPolicy): void {
+export function checkCallbackUrl(text: string, policy: AddressPolicy, field = "callback_url"): void {
   const form = callbackUrlForm(text, policy);
-  if ("refused" in form) throw new ApiError("invalid_callback_url", `callback_url: ${form.refused}`);
+  if ("refused" in form) throw new ApiError("invalid_callback_url", `${field}: ${form.refused}`);
   if (/[\s\p{Cc}]/u.test(text)) {
     throw new ApiError(
       "invalid_callback_url",
-      "callback_url: must not contain white space or control characters",
+      `${field}: must not contain white space or control characters`,
     );
   }
 }

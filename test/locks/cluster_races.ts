@@ -104,6 +104,13 @@ export const clusterRaces: Record<string, RaceRow[]> = {
       OBJECT,
     ),
   ],
+  set_request_channel: [
+    formerOwnerRace("PUT", () => "/v1/service/request-channel", {
+      app: "slack",
+      url: "https://hooks.example.com/secret",
+    }),
+  ],
+  remove_request_channel: [formerOwnerRace("DELETE", () => "/v1/service/request-channel", {})],
   accept_namespace_binding: [
     formerOwnerRace("PUT", () => "/v1/service/namespace-bindings/c1/new", {}),
     {

@@ -19,6 +19,7 @@ const FEATURES = [
   "accounts",
   "organizations",
   "platforms",
+  "channels",
   "delegations",
   "proofs",
   "history",

@@ -110,14 +110,16 @@ with topic as (
   )
   returning kind, request_id, topic_id, created_at
 ), wanted as (
-  select p.person, r.account_id, t.kind, t.request_id, t.topic_id, t.created_at
+  select p.person, r.account_id, p.kind, t.request_id, t.topic_id, t.created_at
   from topic t join delegation_requests r on r.request_id = t.request_id
   cross join lateral (
-    select person from (${DECIDERS}) as deciders where t.kind in ('request_waits', 'request_lapses')
+    select person, t.kind from (${DECIDERS}) as deciders where t.kind in ('request_waits', 'request_lapses')
     union all
-    select r.requested_by where t.kind = 'request_decided' and r.requested_by is distinct from r.decided_by
+    select r.requested_by, t.kind where t.kind = 'request_decided' and r.requested_by is distinct from r.decided_by
     union all
-    select c.approved_by from certificates c where c.request_id = r.request_id and t.kind = 'authority_lent'
+    select c.approved_by, t.kind from certificates c where c.request_id = r.request_id and t.kind = 'authority_lent'
+    union all
+    select account_id, 'channel' from request_channels where account_id = r.account_id and t.kind = 'request_waits'
   ) as p
   where p.person is not null
 ), grouped as (
@@ -150,18 +152,20 @@ export async function spreadTopics(db: Database, now: Date): Promise<boolean> {
 }
 
 /**
- * A mail to a person about an account, which this process may send until its claim expires. `attempts`
- * includes this attempt.
+ * A mail or a message to a channel, which this process may send until its claim expires. `attempts` includes
+ * this attempt.
  */
 export type ClaimedMailing = Omit<MailingQueueRow, "due_at" | "next_attempt_at" | "paced_until"> & {
   due_at: Date;
-  email: string;
   choice: MailChoice;
 };
 
-const CLAIM = `
+/** A mail to a person about an account. */
+export type ClaimedMail = ClaimedMailing & { kind: MailKind; email: string };
+
+const CLAIM = (kinds: string) => `
 with due as (
-  select person_id, account_id, kind from mailing_queues where next_attempt_at <= :now
+  select person_id, account_id, kind from mailing_queues where next_attempt_at <= :now and ${kinds}
   order by next_attempt_at limit :count for update skip locked
 )
 update mailing_queues m set attempts = m.attempts + 1, next_attempt_at = :until
@@ -176,8 +180,17 @@ returning m.person_id, m.account_id, m.kind, a.email, coalesce(c.choice, 'every'
  * Claims up to `count` mails that are due. A claim counts as an attempt even if the process dies. The mail is
  * then due again when the claim expires.
  */
-export async function claimMailings(db: Database, count: number, now: Date): Promise<ClaimedMailing[]> {
-  const { rows } = await db.raw(CLAIM, { count, now, until: addSeconds(now, CLAIM_SECONDS) });
+export function claimMails(db: Database, count: number, now: Date): Promise<ClaimedMail[]> {
+  return claim(db, CLAIM("kind <> 'channel'"), count, now);
+}
+
+/** Claims up to `count` messages to channels that are due, as {@link claimMails} does. */
+export function claimPosts(db: Database, count: number, now: Date): Promise<ClaimedMailing[]> {
+  return claim(db, CLAIM("kind = 'channel'"), count, now);
+}
+
+async function claim<T>(db: Database, statement: string, count: number, now: Date): Promise<T[]> {
+  const { rows } = await db.raw(statement, { count, now, until: addSeconds(now, CLAIM_SECONDS) });
   return rows;
 }
 
@@ -250,7 +263,7 @@ type LastMail = { mailedAt: Date; streak: number };
  * double from a minute to four hours. So a person gets at most 14 mails of a kind about an account in a day.
  */
 export function pacedAfter(
-  { kind, choice }: { kind: MailKind; choice: MailChoice },
+  { kind, choice }: Pick<ClaimedMailing, "kind" | "choice">,
   { mailedAt, streak }: LastMail,
 ): Date {
   const digest = kind === "request_lapses" ? REMINDERS : DAY;

@@ -4,8 +4,8 @@ import type { Database } from "../../db/database.ts";
 import type { Logger } from "../../log.ts";
 import { describeMailError, isRefusedForGood, type Mail, type Mailer } from "../mail/smtp.ts";
 import {
-  type ClaimedMailing,
-  claimMailings,
+  type ClaimedMail,
+  claimMails,
   recordMailed,
   recordNeedless,
   recordUnmailed,
@@ -39,12 +39,12 @@ type MailingDeps = {
 export async function sendMailings(deps: MailingDeps, count: number): Promise<boolean> {
   const { db, clock } = deps;
   const isMore = await spreadTopics(db, clock.now());
-  const claimed = await claimMailings(db, count, clock.now());
+  const claimed = await claimMails(db, count, clock.now());
   await Promise.all(claimed.map((mailing) => attempt(deps, mailing)));
   return isMore || claimed.length > 0;
 }
 
-async function attempt(deps: MailingDeps, mailing: ClaimedMailing): Promise<void> {
+async function attempt(deps: MailingDeps, mailing: ClaimedMail): Promise<void> {
   const { db, clock, log, measure } = deps;
   const { person_id, kind, choice } = mailing;
   const { subjects, total } = await readSubjects(db, mailing, clock.now());
@@ -71,7 +71,7 @@ async function attempt(deps: MailingDeps, mailing: ClaimedMailing): Promise<void
 /** Returns `refused` if the server will never accept this mail, for example because the address is gone. */
 async function send(
   { mailer, log, place, tokens, attemptMs }: MailingDeps,
-  { person_id, account_id, kind, email, attempts, request_ids, omitted }: ClaimedMailing,
+  { person_id, account_id, kind, email, attempts, request_ids, omitted }: ClaimedMail,
   content: MailContent,
 ): Promise<"sent" | "refused" | "failed"> {
   const token = tokens.create(person_id, kind);

@@ -48,7 +48,8 @@ const WAITS = `r.status = 'pending' and r.expires_at > :now and ${DECIDES}
 
 const LAPSED = "r.status in ('pending', 'expired') and r.lapse_noted_at is not null";
 
-const CONDITIONS: Record<MailKind, string> = {
+const CONDITIONS: Record<MailKind | "channel", string> = {
+  channel: "r.status = 'pending' and r.expires_at > :now",
   request_waits: WAITS,
   request_lapses: `(${WAITS} and r.lapse_noted_at is null
     or ${LAPSED} and ${DECIDES} and r.requested_by is distinct from :person)`,
@@ -57,7 +58,8 @@ const CONDITIONS: Record<MailKind, string> = {
 };
 
 /** When the thing happened that a kind of mail is about. */
-const TIMES: Record<MailKind, string> = {
+const TIMES: Record<MailKind | "channel", string> = {
+  channel: "r.created_at",
   request_waits: "r.created_at",
   request_lapses: "coalesce(r.lapse_noted_at, r.reminded_at)",
   request_decided: "coalesce(r.decided_at, r.lapse_noted_at)",

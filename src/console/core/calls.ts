@@ -3,6 +3,7 @@ import type { CreditsAnswer } from "../../accounts/ledger/credits_route.ts";
 import type { MailChoicesAnswer, StoppedAnswer } from "../../accounts/mailings/routes.ts";
 import type { SessionsAnswer } from "../../accounts/sessions/own_sessions.ts";
 import type { SessionAnswer } from "../../accounts/sessions/session_routes.ts";
+import type { ChannelAnswer } from "../../channels/routes.ts";
 import type { ClusterApproverAnswer } from "../../clusters/approver_routes.ts";
 import type { NamespaceBindingAnswer } from "../../clusters/namespace_routes.ts";
 import type { UseAnswer } from "../../delegations/certificates/certificate_use.ts";
@@ -45,6 +46,9 @@ export type Answers = {
   get_mail_choices: MailChoicesAnswer;
   change_mail_choices: MailChoicesAnswer;
   stop_mails: StoppedAnswer;
+  get_request_channel: ChannelAnswer;
+  set_request_channel: ChannelAnswer;
+  remove_request_channel: { removed: true };
   get_credits: CreditsAnswer;
   list_delegation_requests: PageOf<RequestAnswer>;
   get_delegation_request: RequestAnswer;

@@ -7,7 +7,7 @@ import { DELEGATION, DELEGATION_NOTICES, DELEGATIONS, REVOKE, REVOKE_MANY } from
 import { DELIVERIES, RECOVERIES } from "./deliveries.ts";
 import { ERRORS } from "./errors.ts";
 import { HISTORY } from "./history.ts";
-import { MAILS } from "./mails.ts";
+import { CHANNEL, CHANNEL_NOTICES, MAILS } from "./mails.ts";
 import { ACTING, DOMAINS, INVITATION, ORGANIZATION, OWN_ACCOUNT } from "./organization.ts";
 import { CONNECTIONS, PICKER, PLATFORM_NOTICES, PLATFORMS } from "./platforms.ts";
 import { ASK, LIMITS, REQUEST, REQUESTS, SCOPES } from "./requests.ts";
@@ -57,6 +57,7 @@ export const texts = {
   navigation: { label: "Main", menu: "Menu", home: "Home", requests: "Requests", waiting: "waiting" },
   acting: ACTING,
   ownAccount: OWN_ACCOUNT,
+  channel: CHANNEL,
   mails: MAILS,
   organization: ORGANIZATION,
   invitation: INVITATION,
@@ -90,6 +91,7 @@ export const texts = {
     asked: "Asked. The request waits for a decision.",
     approved: "Approved. The agent can use it from now on.",
     denied: "Denied.",
+    ...CHANNEL_NOTICES,
     ...PLATFORM_NOTICES,
     callback_set: "The callback URL is saved.",
     callback_cleared: "The callback URL is removed.",

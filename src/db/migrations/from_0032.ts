@@ -106,7 +106,8 @@ create table mail_choices (
 create table mailing_queues (
   person_id uuid not null references accounts on delete cascade,
   account_id uuid not null references accounts on delete cascade,
-  kind text not null check (kind in ('request_waits', 'request_lapses', 'request_decided', 'authority_lent')),
+  -- A message to the account's channel has the account as its person.
+  kind text not null check (kind in ('request_waits', 'request_lapses', 'request_decided', 'authority_lent', 'channel')),
   request_ids text[] not null default '{}',
   -- How many further requests wait that request_ids has no room for, and since when.
   omitted integer not null default 0,
@@ -125,6 +126,20 @@ create table mailing_queues (
 );
 create index on mailing_queues (next_attempt_at) where next_attempt_at is not null;
 create index on mailing_queues (account_id);
+
+-- The Slack or Microsoft Teams channel that gets an account's new requests.
+create table request_channels (
+  account_id uuid primary key references accounts on delete cascade,
+  app text not null check (app in ('slack', 'teams')),
+  url_sealed bytea not null,
+  host text not null,
+  console_root text not null,
+  set_by uuid not null,
+  set_at timestamptz not null,
+  greeted_at timestamptz,
+  posted_at timestamptz,
+  fault text
+);
 `;
 
 const REQUESTS = `

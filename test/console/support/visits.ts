@@ -22,10 +22,18 @@ export type MakeViewer = (api: TestApi) => Promise<Seen>;
 
 type Reached = { viewer: Viewer | MakeViewer; path: string | ((ids: Record<string, string>) => string) };
 
+async function channelViewer(api: TestApi): Promise<Seen> {
+  const seen = await viewerOf(api, "complete");
+  const body = { app: "slack", url: "https://hooks.example.com/services/secret" };
+  await seen.client.call("PUT", "/v1/service/request-channel", { body });
+  return seen;
+}
+
 /** How to reach each page, by page id. A page that is missing here fails the tests of all pages. */
 export const visits: Record<string, Reached> = {
   home: { viewer: "busy", path: "/console" },
   requests: { viewer: "busy", path: "/console/requests" },
+  request_channel: { viewer: channelViewer, path: "/console/requests/channel" },
   request: { viewer: "busy", path: ({ request }) => `/console/requests/${request}` },
   try_it: { viewer: triedViewer, path: ({ cert }) => `/console/try?delegation=${cert}` },
   history: { viewer: historyViewer, path: "/console/history" },

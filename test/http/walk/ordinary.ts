@@ -21,6 +21,10 @@ const question = (scene: Scene) => ({
 const secretCall = ({ person, platform: { connectionId } }: Scene, suffix: string) =>
   person.client.post(`/v1/service/connections/${connectionId}/rotate-webhook-secret${suffix}`);
 
+const CHANNEL = "/v1/service/request-channel";
+const setChannel = ({ person }: Scene) =>
+  person.client.call("PUT", CHANNEL, { body: { app: "teams", url: "https://hooks.example.com/secret" } });
+
 const sentPath = ({ platform: { connectionId } }: Scene, suffix: string) =>
   `/v1/service/connections/${connectionId}/${suffix}`;
 
@@ -107,6 +111,15 @@ export const ordinaryCalls: Record<string, Calls> = {
   stop_mails: async (api, { person }) => {
     const token = createStopTokens(api.sealingKey).create(person.accountId, "authority_lent");
     return [await api.client().post(`/v1/service/mails/stop?token=${token}`, {})];
+  },
+  get_request_channel: async (_, scene) => {
+    await setChannel(scene);
+    return [await scene.person.client.get(CHANNEL)];
+  },
+  set_request_channel: async (_, scene) => [await setChannel(scene)],
+  remove_request_channel: async (_, scene) => {
+    await setChannel(scene);
+    return [await scene.person.client.call("DELETE", CHANNEL)];
   },
   list_sessions: async (_, { person }) => [await person.client.get("/v1/auth/sessions")],
   end_session: async (_, { person, sessionId }) => [

@@ -33,6 +33,7 @@ export const requestsPage = page<Listed>({
   render(visit, { items, next_cursor }) {
     const { requests: words } = visit.texts;
     return html`<p class="lead">${words.lead}</p>
+      ${visit.may("get_request_channel") && html`<p><a href=${visit.at("/requests/channel")}>${visit.texts.channel.navigation}</a></p>`}
       ${filterForm(visit, {
         label: words.filter,
         content: selectField(visit, {
