@@ -2,9 +2,10 @@ import { randomUUID } from "node:crypto";
 import { Registry } from "prom-client";
 import { beforeEach, describe, expect, test } from "vitest";
 import { readReconciliation } from "../src/accounts/ledger/reconcile.ts";
+import { setChannel } from "../src/channels/channel.ts";
 import { addSeconds } from "../src/clock.ts";
 import { appendAccountEvent } from "../src/events/outbox.ts";
-import type { TestConnection } from "./events/support/connection.ts";
+import { secretBox, type TestConnection } from "./events/support/connection.ts";
 import {
   HOUR_MS,
   LOOPS,
@@ -62,6 +63,22 @@ const WORK: Work[] = [
       });
     },
     isDone: async () => (await world.stateOf(id)) === "delivered",
+  },
+  {
+    title: "posts to channels every 5 seconds",
+    pause: 5_000,
+    async prepare({ accountId }) {
+      const channel = {
+        accountId,
+        setBy: accountId,
+        app: "slack" as const,
+        root: "https://deputize.example.com",
+      };
+      const url = new URL(world.receiver.url);
+      const { database } = world.home;
+      await database.transaction((tx) => setChannel(tx, secretBox, { ...channel, url }, world.clock.now()));
+    },
+    isDone: async () => world.receiver.requests.some(({ body }) => body.includes("will appear here")),
   },
   {
     title: "frees deliveries of dead workers",

@@ -11,7 +11,7 @@ import { startTestWorker, type WorkerChange } from "./worker.ts";
 
 /** The names of a worker's loops in its log. */
 export const LOOPS = [
-  ...["relay", "webhooks", "lost deliveries", "backlogs", "recoveries"],
+  ...["relay", "webhooks", "messages to channels", "lost deliveries", "backlogs", "recoveries"],
   ...["retention", "reconciliation", "shard leases", "measurements"],
 ];
 /** Timing that differs from the defaults. A worker renews its leases every 100 s. */
