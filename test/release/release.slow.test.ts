@@ -198,6 +198,14 @@ describe("npm run release", () => {
     expect(printed).toContain("Nothing was pushed.");
   });
 
+  test("repeats a push of the same images and the same commit", async () => {
+    const options = { dryRun: true, registry: `${registry.host}/team`, images: file("images") };
+    await releaseWith({ ...options, out: file("again") });
+    const both = [out, file("again")].map((each) => readFile(join(each, "release.json"), "utf8"));
+    const [first, second] = await Promise.all(both);
+    expect(second).toBe(first);
+  });
+
   test("refuses to replace a released version", async () => {
     const layout = file("changed");
     await mkdir(layout);

@@ -40,7 +40,7 @@ export async function checkUnreleased({ repository, tag, digest }: Signed): Prom
   if (found === undefined || `sha256:${sha256(found.stdout)}` === digest) return;
   throw new UserError(
     `${reference} is already released with other content`,
-    "A version never changes. Raise the version in package.json",
+    "Raise the version in package.json. To repeat a push that failed, use the same images with --images",
   );
 }
 

@@ -4,6 +4,7 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { buildImages, IMAGES, revision } from "../images/build.ts";
+import { IMAGES_FOLDER } from "../images/buildah.ts";
 import { inStep, type Terminal } from "../terminal.ts";
 import { UserError } from "../user_error.ts";
 import { packChart } from "./chart.ts";
@@ -132,14 +133,10 @@ async function planOf(options: ReleaseOptions, terminal: Terminal): Promise<Plan
 }
 
 /** Returns the folder with the images' archives: an earlier one, or that of a build that happens now. */
-async function archivesOf(
-  options: ReleaseOptions,
-  { build, out }: Plan,
-  terminal: Terminal,
-): Promise<string> {
+async function archivesOf(options: ReleaseOptions, { build }: Plan, terminal: Terminal): Promise<string> {
   if (options.images !== undefined) return options.images;
   const { base, localBase, ca } = options;
-  const archives = join(out, "images");
+  const archives = join(IMAGES_FOLDER, build.version);
   const how = { ...(base && { base }), ...(localBase && { localBase }), ...(ca && { ca }) };
   await buildImages({ tag: build.version, out: archives, ...how }, terminal);
   return archives;
