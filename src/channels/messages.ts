@@ -55,7 +55,7 @@ function blocksOf({ heading, paragraphs, purpose, items, after }: Message): stri
   const list = items.map((item) => `• ${typeof item === "string" ? item : `${item.label} ${item.exact}`}`);
   return [heading, ...paragraphs, purpose ?? "", list.join("\n"), after]
     .filter((text) => text !== "")
-    .map((text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text));
+    .map((text) => (text.length > LONGEST ? `${text.slice(0, LONGEST).toWellFormed()}…` : text));
 }
 
 /** Escapes the characters that Slack interprets in the text of a notification. */

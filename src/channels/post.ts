@@ -21,14 +21,14 @@ import { type Message, messageBody } from "./messages.ts";
 export type PostDeps = { database: Database; clock: Clock; secretBox: SecretBox; send: Send; log: Logger };
 
 /** Channels to which one step posts at the same time. */
-const BATCH = 8;
+const BATCH = 32;
 
 const HEADERS = { "Content-Type": "application/json", "User-Agent": "Deputize-Webhooks/1" };
 
 /**
  * Posts the requests that wait to their accounts' channels. All requests of one account go into one message,
- * in the pace of mails. A message that the app rejects is dropped: people also get mails. Returns whether any
- * were due.
+ * in the pace of mails. A message that the app rejects is dropped, because people also get mails. It counts for
+ * the pace, so that nobody can use a channel to flood somebody's server. Returns whether any were due.
  */
 export async function postToChannels(deps: PostDeps): Promise<boolean> {
   const { database, clock } = deps;
@@ -45,12 +45,13 @@ async function attempt(deps: PostDeps, waiting: ClaimedMailing): Promise<void> {
   const sent = await post(deps, channel, message);
   await recordPost(database, channel, sent, clock.now());
   const result = resultOf(sent);
-  if (result === "delivered") return recordMailed(database, waiting, clock.now());
-  const { account_id, attempts } = waiting;
-  const reason = "status" in sent ? { status: sent.status } : sent;
-  log.warn({ account_id, attempts, ...reason }, "a message to a channel was not posted");
+  if (result !== "delivered") {
+    const { account_id, attempts } = waiting;
+    const reason = "status" in sent ? { status: sent.status } : sent;
+    log.warn({ account_id, attempts, ...reason }, "a message to a channel was not posted");
+  }
   if (result === "failed") await recordUnmailed(database, waiting, clock.now());
-  else await recordNeedless(database, waiting, clock.now());
+  else await recordMailed(database, waiting, clock.now());
 }
 
 async function post(

@@ -5,7 +5,10 @@ import type { MailKind } from "./kinds.ts";
 /** A request that a mail mentions, in its current state. */
 export type Subject = {
   request_id: string;
-  /** The account whose authority the request is about, and its organization's name. */
+  /**
+   * The account whose authority the request is about, and its organization's name. For a channel, the address
+   * replaces the name of an account that has none, because not all readers of the channel are this person.
+   */
   account_id: string;
   organization_name: string | null;
   agent_name: string;
@@ -81,7 +84,7 @@ export async function readSubjects(
 ): Promise<{ subjects: Subject[]; total: number }> {
   const omitted = omitted_since === null ? "" : `or ${TIMES[kind]} >= :omittedSince`;
   const { rows } = await db.raw<{ rows: (Subject & { total: number })[] }>(
-    `select r.request_id, r.account_id, h.organization_name, b.name as agent_name, p.name as platform_name,
+    `select r.request_id, r.account_id, ${kind === "channel" ? "coalesce(h.organization_name, h.email) as " : "h."}organization_name, b.name as agent_name, p.name as platform_name,
             o.organization_name as publisher_name, case when o.account_id is not null then p.published_domain end
               as publisher_domain,
             case when ${LAPSED} then 'lapsed' else r.status end as status, r.requested_scope, r.purpose, r.requested_expires_at, r.requested_expires_in, r.expires_at,

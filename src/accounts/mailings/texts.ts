@@ -101,7 +101,7 @@ const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
 
 const MANY: Record<MailKind, (subjects: Subjects, total: number, now: Date) => MailContent> = {
   request_waits: (subjects, total) =>
-    several(subjects, total, `${total} requests to act for ${nameOf(subjects[0])} wait for your decision`),
+    several(subjects, total, `${total} requests to act for ${nameOf(subjects[0])} wait for a decision`),
   request_lapses: (subjects, total, now) => ({
     ...several(
       subjects,

@@ -78,7 +78,7 @@ export async function readWaiting(
   const { rows } = await db.raw(
     `select count(*) as waiting, min(due_at) as oldest from (
        select created_at as due_at from notices where state = 'waiting'
-       union all select due_at from mailing_queues where due_at <= :now
+       union all select due_at from mailing_queues where due_at <= :now and kind <> 'channel'
      ) as due`,
     { now },
   );

@@ -124,7 +124,8 @@ create table mailing_queues (
   check ((due_at is null) = (next_attempt_at is null)),
   check ((omitted = 0) = (omitted_since is null))
 );
-create index on mailing_queues (next_attempt_at) where next_attempt_at is not null;
+create index on mailing_queues (next_attempt_at) where next_attempt_at is not null and kind <> 'channel';
+create index on mailing_queues (next_attempt_at) where next_attempt_at is not null and kind = 'channel';
 create index on mailing_queues (account_id);
 
 -- The Slack or Microsoft Teams channel that gets an account's new requests.

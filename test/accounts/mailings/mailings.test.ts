@@ -208,7 +208,7 @@ describe("a flood of requests", () => {
     for (const [n, name] of ["First", "Second"].entries()) {
       const mail = mails.find(({ subject }) => subject.includes(`“${name}”`));
       const page = `/agents/console/for/${accounts[n]?.owner.accountId}/requests`;
-      expect(mail?.subject).toBe(`2 requests to act for “${name}” wait for your decision`);
+      expect(mail?.subject).toBe(`2 requests to act for “${name}” wait for a decision`);
       expect(mail?.text).toContain(`Look at the requests: https://deputize.example.com${page}\n`);
       expect(mail?.html).not.toContain(name === "First" ? "Second" : "First");
     }
@@ -245,7 +245,7 @@ describe("a flood of requests", () => {
     restore();
     api.clock.set(addSeconds(api.clock.now(), 61));
     const mail = (await api.mailsTo(person.email)).at(-1);
-    expect(mail?.subject).toBe("135 requests to act for you wait for your decision");
+    expect(mail?.subject).toBe("135 requests to act for you wait for a decision");
     expect(mail?.text).toContain("- and 125 more");
     expect(await queue()).toMatchObject({ request_ids: [], omitted: 0, omitted_since: null });
   });
@@ -273,7 +273,7 @@ describe("a flood of requests", () => {
     api.clock.set(addSeconds(api.clock.now(), 60));
     const mails = await api.mailsTo(owner.email);
     expect(mails).toHaveLength(2);
-    expect(mails[1]?.subject).toBe("12 requests to act for “Webshop” wait for your decision");
+    expect(mails[1]?.subject).toBe("12 requests to act for “Webshop” wait for a decision");
     expect(mails[1]?.text).toContain("and 2 more");
   });
 
@@ -515,7 +515,7 @@ describe("a person's choice", () => {
     api.clock.set(addSeconds(api.clock.now(), 1));
     expect(await subjectsTo(person.email)).toEqual([
       expect.anything(),
-      "2 requests to act for you wait for your decision",
+      "2 requests to act for you wait for a decision",
     ]);
   });
 });
