@@ -5,6 +5,7 @@ import type { ChangeRates } from "../rates/change_rates.ts";
 import type { ClientRates } from "../rates/client_rates.ts";
 import type { Route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
+import { type AddressDeps, addressRoutes } from "./address/change_address.ts";
 import { creditsRoute } from "./ledger/credits_route.ts";
 import type { Mailer } from "./mail/smtp.ts";
 import { mailRoutes } from "./mailings/routes.ts";
@@ -20,7 +21,7 @@ import { sendCodeRoute } from "./sign_in/send_code.ts";
 import { verifyCodeRoute } from "./sign_in/verify_code.ts";
 
 /** Dependencies and settings of the account operations. */
-export type AccountsDeps = {
+export type AccountsDeps = AddressDeps & {
   db: Database;
   clock: Clock;
   vault: Pick<VaultClient, "createKey">;
@@ -50,6 +51,7 @@ export function accountsRoutes(deps: AccountsDeps): Route[] {
     profileRoute(deps),
     accountTypeRoute(deps),
     changeProfileRoute(deps),
+    ...addressRoutes(deps),
     refreshRoute(deps),
     sessionRoute(deps),
     logoutRoute(deps),

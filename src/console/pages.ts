@@ -1,5 +1,6 @@
 import type { Page } from "./core/page.ts";
 import { accountPage, namePage } from "./pages/account.ts";
+import { addressPage, undoAddressPage } from "./pages/address.ts";
 import { agentAdoptionPage, platformAdoptionPage } from "./pages/adoption.ts";
 import { agentPage, deleteAgentPage } from "./pages/agent.ts";
 import { agentsPage } from "./pages/agents.ts";
@@ -74,6 +75,8 @@ export const consolePages: readonly Page[] = [
   accountPage,
   appearancePage,
   namePage,
+  addressPage,
+  undoAddressPage,
   stopMailsPage,
   creditPage,
   organizationPage,

@@ -62,6 +62,21 @@ export type SignInMailRow = {
   spent: boolean;
 };
 
+/** Codes that confirm a change of an account's address. */
+export type AccountCodeRow = {
+  account_id: string;
+  /** The account's address to which the code was mailed. */
+  email: string;
+  code_hash: Buffer;
+  new_email: string | null;
+  new_code_hash: Buffer | null;
+  tries: number;
+  expires_at: Date;
+};
+
+/** An address that an account had until lately, and can get back. */
+export type FormerAddressRow = { email: string; account_id: string; token_hash: Buffer; expires_at: Date };
+
 export type SessionFamilyRow = {
   family_id: string;
   account_id: string;
@@ -258,6 +273,8 @@ declare module "knex/types/tables.js" {
     organization_activity: OrganizationActivityRow;
     organization_domains: OrganizationDomainRow;
     sign_in_mails: SignInMailRow;
+    account_codes: AccountCodeRow;
+    former_addresses: FormerAddressRow;
     session_families: SessionFamilyRow;
     sessions: SessionRow;
     idempotency_keys: IdempotencyKeyRow;

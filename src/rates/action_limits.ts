@@ -62,6 +62,16 @@ export const actionLimits = {
     what: "You rotated this connection's secrets too often",
     rates: [{ points: 30, seconds: HOUR }],
   },
+  /** A person requests codes that confirm a change of their account. A set of codes can be tried 5 times. */
+  confirm_account: {
+    what: "Codes for your account were requested too often",
+    rates: [{ points: 5, seconds: DAY }],
+  },
+  /** People of all accounts want to use an address, which gets a mail. */
+  mail_new_address: {
+    what: "This address can receive no further codes today",
+    rates: [{ points: 10, seconds: DAY }],
+  },
 } as const satisfies Record<string, Limit>;
 
 export type LimitedAction = keyof typeof actionLimits;

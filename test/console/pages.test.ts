@@ -25,6 +25,8 @@ const APART = [
   "appearance",
   "account",
   "account_name",
+  "account_address",
+  "undo_address",
   "accept_invitation",
   "sign_out",
   "welcome_name",

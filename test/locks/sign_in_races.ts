@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { createCodeHashes, newLinkCode } from "../../src/accounts/sign_in/codes.ts";
+import { addressCodes, changeAddress } from "../support/account_codes.ts";
 import { lockAccount, type RaceRow } from "./races.ts";
 
 /** Races of the operations that sign in and onboard. */
@@ -36,6 +37,55 @@ export const signInRaces: Record<string, RaceRow[]> = {
       };
     },
   })),
+  change_address: [
+    {
+      title: "whose codes another call uses",
+      gets: ["400 invalid_code"],
+      async prepare(api) {
+        const person = await api.person();
+        const body = await addressCodes(api, person);
+        return {
+          holds: ["select from account_codes where account_id = $1 for share", person.accountId],
+          meanwhile: ["delete from account_codes where account_id = $1", person.accountId],
+          call: () => person.client.post("/v1/auth/address", body),
+        };
+      },
+    },
+    {
+      title: "to an address with which somebody else opens an account",
+      gets: ["409 address_taken"],
+      async prepare(api) {
+        const person = await api.person();
+        const email = `${randomUUID()}@example.test`;
+        const body = await addressCodes(api, person, email);
+        const values = [randomUUID(), email];
+        return {
+          holds: lockAccount(person.accountId),
+          meanwhile: [
+            "insert into accounts (account_id, email, onboarding_step, created_at) values ($1, $2, 'profile', now())",
+            ...values,
+          ],
+          call: () => person.client.post("/v1/auth/address", body),
+        };
+      },
+    },
+  ],
+  undo_address_change: [
+    {
+      title: "whose token another call uses",
+      gets: ["400 invalid_code"],
+      async prepare(api) {
+        const person = await api.person();
+        const { undo } = await changeAddress(api, person);
+        const token = await undo();
+        return {
+          holds: ["select from former_addresses where account_id = $1 for share", person.accountId],
+          meanwhile: ["delete from former_addresses where account_id = $1", person.accountId],
+          call: () => api.client().post("/v1/auth/address/undo", { token }),
+        };
+      },
+    },
+  ],
   set_profile: [onboardingRace("profile", { first_name: "Ada", last_name: "Lovelace" })],
   set_account_type: [onboardingRace("account-type", { account_type: "individual" })],
 };

@@ -8,6 +8,7 @@ import type { Logger } from "../../log.ts";
 import type { ClientRates } from "../../rates/client_rates.ts";
 import { type Route, route } from "../../route.ts";
 import { emailAddress } from "../email.ts";
+import { isReserved } from "../former_addresses.ts";
 import { onboardingStep } from "../sessions/session_routes.ts";
 import { type SessionTokens, sessionCookies, startFamily } from "../sessions/sessions.ts";
 import { findLink, type PresentedCode, type RightCode, spendCode, tryDigits } from "./code_tries.ts";
@@ -61,7 +62,7 @@ export function verifyCodeRoute(deps: VerifyCodeDeps): Route {
       description: "Signed in; session, refresh and CSRF cookies are set",
       headers: { "Set-Cookie": "The session, refresh and CSRF cookies" },
     },
-    errors: ["invalid_code", "rate_limited"],
+    errors: ["invalid_code", "address_taken", "rate_limited"],
     async handle({ body: { email, code }, ip, cookie, header }) {
       const now = clock.now();
       const signInCookie = knownCookie(cookie("sign_in"));
@@ -107,13 +108,22 @@ async function findRight(
 
 type OpenAccount = Pick<AccountRow, "account_id" | "onboarding_step">;
 
-/** Opens an account if the address has none. Two concurrent first sign-ins get the same account. */
+const MOVED =
+  "The account of this address has moved to another address. The mail about this has a link that puts the address back";
+
+/**
+ * Opens an account if the address has none. Two concurrent first sign-ins get the same account. Throws
+ * `address_taken` while the former account of the address may still get the address back.
+ */
 async function openAccount(tx: Transaction, email: string, now: Date): Promise<OpenAccount> {
-  await tx("accounts")
+  const opened = await tx("accounts")
     .insert({ account_id: newId(), email, onboarding_step: "profile", created_at: now })
     .onConflict("email")
-    .ignore();
+    .ignore()
+    .returning("account_id");
+  // Read after the insert, which waits for a concurrent change of the address.
+  if (opened.length > 0 && (await isReserved(tx, email, now))) throw new ApiError("address_taken", MOVED);
   const account = await tx("accounts").where({ email }).first("account_id", "onboarding_step");
-  if (account === undefined) throw new Error("The account disappeared during the call");
+  if (account === undefined) throw new ApiError("address_taken", MOVED);
   return account;
 }

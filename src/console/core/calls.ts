@@ -40,6 +40,9 @@ type PageOf<Item> = { items: Item[]; next_cursor: string | null };
 /** The answers of API operations, by operation id. Each operation that a page declares needs an entry. */
 export type Answers = {
   get_session: SessionAnswer;
+  send_address_codes: { status: string };
+  change_address: { email: string };
+  undo_address_change: { email: string };
   change_profile: { first_name: string; last_name: string };
   list_sessions: SessionsAnswer;
   end_session: { session_id: string };

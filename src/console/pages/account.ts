@@ -4,6 +4,7 @@ import { ACCEPT_INVITATION, ACCOUNT, addressFor } from "../core/places.ts";
 import { form } from "../elements/form.ts";
 import { table } from "../elements/listing.ts";
 import { badge, copyable, facts, type Tone } from "../elements/values.ts";
+import { CHANGE_ADDRESS } from "./address.ts";
 import { loadMails, MAIL_FORM, mailForm, readMailForm } from "./mails.ts";
 import { endSession, loadSessions, SESSION_FORM, sessionForm } from "./own_sessions.ts";
 import { nameFields } from "./welcome.ts";
@@ -46,7 +47,10 @@ function person(visit: Visit): Html {
       words.name,
       html`<bdi>${first_name} ${last_name}</bdi><br /><a href=${visit.own(NAME)}>${words.changeName}</a>`,
     ],
-    [words.email, html`${email}<br /><span class="quiet">${words.emailHint}</span>`],
+    [
+      words.email,
+      html`${email}<br /><span class="quiet">${words.emailHint}</span><br /><a href=${visit.own(CHANGE_ADDRESS)}>${visit.texts.address.link}</a>`,
+    ],
     [
       words.type,
       html`${words.types[account_type ?? "individual"]}${organization_name !== null && html`: ${organization_name}`}`,

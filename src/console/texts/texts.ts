@@ -1,3 +1,4 @@
+import { ADDRESS_TEXTS } from "./account.ts";
 import { ACTIVITY } from "./activity.ts";
 import { ADOPTION, AGENT, AGENT_NOTICES, AGENTS } from "./agents.ts";
 import { CALLBACKS, WEBHOOK_SECRET } from "./callbacks.ts";
@@ -58,6 +59,7 @@ export const texts = {
   acting: ACTING,
   ownAccount: OWN_ACCOUNT,
   channel: CHANNEL,
+  address: ADDRESS_TEXTS,
   mails: MAILS,
   organization: ORGANIZATION,
   invitation: INVITATION,
@@ -101,6 +103,7 @@ export const texts = {
     resent: "The delivery is being sent again.",
     recovery_begun: "Sending has begun. The list below shows the progress.",
     renamed: "The name was changed.",
+    address_changed: "The address was changed. Your other sign-ins have ended.",
     four_eyes_set: "The rule was changed.",
     invited: "The invitation was sent.",
     withdrawn: "The invitation was withdrawn.",

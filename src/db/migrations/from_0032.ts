@@ -174,10 +174,32 @@ create or replace trigger connections_changed
 alter table audit_events add column explanation jsonb;
 `;
 
+const ADDRESSES = `
+-- Codes with which a person confirms a change of their account. Without new_email they delete the account.
+create table account_codes (
+  account_id uuid primary key references accounts on delete cascade,
+  email text not null,
+  code_hash bytea not null,
+  new_email text,
+  new_code_hash bytea,
+  tries integer not null default 0,
+  expires_at timestamptz not null,
+  check ((new_email is null) = (new_code_hash is null))
+);
+-- Addresses that accounts had until lately. Until then, nobody else can open an account with them.
+create table former_addresses (
+  email text primary key,
+  account_id uuid not null references accounts on delete cascade,
+  token_hash bytea not null unique,
+  expires_at timestamptz not null
+);
+create index on former_addresses (account_id);
+`;
+
 /** Mails about requests, who set up what, and what requests, platforms and sign-ins say about themselves. */
 export const mailsAndMakers = {
   name: "0032_mails_and_makers",
-  sql: READ_MAKERS + STORE_MAKERS + MAILS + REQUESTS + EXPLANATIONS,
+  sql: READ_MAKERS + STORE_MAKERS + MAILS + REQUESTS + EXPLANATIONS + ADDRESSES,
   indexes: [
     {
       name: "delegation_requests_undecided",

@@ -13,6 +13,7 @@ const shown: Json = {
   account_id: ID,
   action: { name: SCOPE },
   action_profile: "refunds/v1",
+  address_code: "12345678",
   agent_id: AGENT,
   agent_type: "api_agent",
   api_key: "dpz_k3v9x2qa_kq0W3n1xY7bT5mR9sD2fG4hJ6kL8zXcVbNmQwErTyUi_a1B2c3",
@@ -57,6 +58,7 @@ const shown: Json = {
   last_name: "Lovelace",
   message: "what is wrong, for people",
   name: "Shop",
+  new_address_code: "87654321",
   namespace: "shop",
   operation: {
     verifier_id: ID,

@@ -5,6 +5,7 @@ import { MAX_MEMBERS } from "../../../src/organizations/members.ts";
 import { MAX_CERTS_PER_REVOCATION_LIST } from "../../../src/protocol/statements/revocation_list.ts";
 import { VaultUnavailable } from "../../../src/vault/transport.ts";
 import { fillAcceptedPrincipals } from "../../support/accepted_principals.ts";
+import { changeAddress } from "../../support/account_codes.ts";
 import { leaderOf, OPERATOR_TOKEN, type Person, type TestApi } from "../../support/api.ts";
 import { createClient, type HttpAnswer } from "../../support/http.ts";
 import { addRevoked } from "../../support/mass_revocation.ts";
@@ -313,6 +314,8 @@ export const scenarios: Record<ErrorCode, Scenario> = {
   },
   domain_not_verified: (_, { person, platform }) =>
     person.client.post(`/v1/service/platforms/${platform.platformId}/publish`),
+  address_taken: async (api, { person }) =>
+    (await changeAddress(api, person, (await api.person()).email)).answer,
   last_owner: (_, { person }) => person.client.post("/v1/service/organization/leave"),
   request_limit: async (api, scene) => {
     await copyRequest(api.db, scene.requestId, 50);

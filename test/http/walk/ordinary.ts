@@ -1,5 +1,6 @@
 import { createStopTokens } from "../../../src/accounts/mailings/stop_links.ts";
 import { partNames } from "../../../src/installation/installation.ts";
+import { changeAddress } from "../../support/account_codes.ts";
 import type { TestApi } from "../../support/api.ts";
 import { registerPlatform } from "../../support/platform_world.ts";
 import { agentPath, delegationCalls } from "./delegation_calls.ts";
@@ -98,6 +99,15 @@ export const ordinaryCalls: Record<string, Calls> = {
       body: { first_name: "Ada", last_name: "King" },
     }),
   ],
+  send_address_codes: async (_, { person }) => [
+    await person.client.post("/v1/auth/address/codes", { email: `new-${person.email}` }),
+  ],
+  change_address: async (api, { person }) => [(await changeAddress(api, person)).answer],
+  undo_address_change: async (api) => {
+    const person = await api.person();
+    const { undo } = await changeAddress(api, person);
+    return [await api.client().post("/v1/auth/address/undo", { token: await undo() })];
+  },
   refresh_session: async (_, { person }) => [await person.client.post("/v1/auth/refresh")],
   get_session: async (_, { person }) => [await person.client.get("/v1/auth/session")],
   get_credits: async (_, { person, keyed }) => [

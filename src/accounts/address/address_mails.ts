@@ -1,0 +1,82 @@
+import type { Mail } from "../mail/smtp.ts";
+import { renderMail } from "../mailings/render.ts";
+import { type MailContent, unlinked } from "../mailings/texts.ts";
+import { ACCOUNT_CODE_SECONDS } from "./account_codes.ts";
+
+/** Days for which a former address can be put back. */
+export const UNDO_DAYS = 7;
+
+/** The path of the page on which the holder of a former address puts it back. */
+export const UNDO_ADDRESS = "/console/address/undo";
+
+const VALID = `It can be used once, within ${ACCOUNT_CODE_SECONDS / 60} minutes. Nobody who works for us will ask you for it.`;
+
+/** A change of an account's address. */
+export type AddressChange = { email: string; newEmail: string };
+
+/** Returns the mail with the code for the account's present address. */
+export function presentAddressMail({ email, newEmail }: AddressChange, code: string): Mail {
+  return {
+    to: email,
+    subject: "Code to change your e-mail address",
+    text: lines(
+      `Your code is ${code}`,
+      "",
+      `Somebody who is signed in to your account wants it to have the address ${newEmail}.`,
+      `If that is you, enter this code. ${VALID}`,
+      "If that is not you, sign in and end the sign-ins that you do not know, on the page of your account.",
+    ),
+  };
+}
+
+/** Returns the mail with the code for the new address. It is the same whether the address has an account. */
+export function newAddressMail({ email, newEmail }: AddressChange, code: string): Mail {
+  return {
+    to: newEmail,
+    subject: "Code to confirm your e-mail address",
+    text: lines(
+      `Your code is ${code}`,
+      "",
+      `The person with the address ${email} wants to use this address for their account.`,
+      `If that is you, enter this code. ${VALID}`,
+      "If that is not you, you need not do anything.",
+    ),
+  };
+}
+
+/** Returns the mail to the former address, with the link that puts the address back. */
+export function changedMail({ email, newEmail }: AddressChange, token: string, baseUrl: string): Mail {
+  const content: MailContent = {
+    subject: "Your account has another e-mail address",
+    heading: "Your account has another e-mail address",
+    paragraphs: [
+      `Your account now has the address ${unlinked(newEmail)}. Sign in with that address from now on.`,
+      `If you did not do this, put the former address back. This ends every sign-in of the account. The link works for ${UNDO_DAYS} days.`,
+    ],
+    items: [],
+    button: { label: "Put the former address back", path: `${UNDO_ADDRESS}#code=${token}` },
+    after: `For ${UNDO_DAYS} days, nobody else can open an account with the former address.`,
+    reason: "You get this mail because your account had this address.",
+  };
+  return { to: email, ...renderMail(content, { baseUrl }) };
+}
+
+/** Returns the mail to the address that an account no longer has, because its former address is back. */
+export function undoneMail({ email, newEmail }: AddressChange, baseUrl: string): Mail {
+  const content: MailContent = {
+    subject: "An account no longer has this e-mail address",
+    heading: "An account no longer has this e-mail address",
+    paragraphs: [
+      `The account has its former address ${unlinked(email)} again. The link in the mail to that address was used.`,
+    ],
+    items: [],
+    button: { label: "Sign in", path: "/console" },
+    after: "If that is not right, ask the people who run this service.",
+    reason: "You get this mail because the account had this address.",
+  };
+  return { to: newEmail, ...renderMail(content, { baseUrl }) };
+}
+
+function lines(...text: string[]): string {
+  return [...text, ""].join("\n");
+}
