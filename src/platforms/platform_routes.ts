@@ -169,6 +169,8 @@ export function changePlatformRoute(deps: Deps): Route {
     idempotent: true,
     params,
     body: change,
+    activityDetails: ({ explanation_values: kept }): Record<string, string> =>
+      kept === undefined ? {} : { explanation_values: kept },
     answer: { status: 200, schema: platformAnswer, description: "The platform as it is now" },
     errors: ["not_found", "invalid_scopes", "ceiling_widened"],
     async handle({ caller, params, body }) {

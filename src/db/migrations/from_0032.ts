@@ -163,13 +163,18 @@ alter table session_families add column user_agent text,
 
 const EXPLANATIONS = `
 -- How explanations of denials keep values that may be personal.
-alter table connections add column explanation_values text not null default 'rounded'
-  check (explanation_values in ('full', 'rounded', 'hashed'));
+alter table connections add column explanation_values text not null default 'rounded',
+  add constraint connections_explanation_values_check
+    check (explanation_values in ('full', 'rounded', 'hashed')) not valid;
 create or replace trigger connections_changed
   after update of verifier_id, registry_answers, explanation_values on connections
   for each row when (old.verifier_id <> new.verifier_id or old.registry_answers <> new.registry_answers
     or old.explanation_values <> new.explanation_values)
   execute function notify_connection_keys();
+`;
+
+/** Comes before other tables are locked, in the order in which queries about the history lock them. */
+const EXPLAINED_EVENTS = `
 -- Which limit a denied proof exceeded, and the value that was sent.
 alter table audit_events add column explanation jsonb;
 `;
@@ -199,7 +204,7 @@ create index on former_addresses (account_id);
 /** Mails about requests, who set up what, and what requests, platforms and sign-ins say about themselves. */
 export const mailsAndMakers = {
   name: "0032_mails_and_makers",
-  sql: READ_MAKERS + STORE_MAKERS + MAILS + REQUESTS + EXPLANATIONS + ADDRESSES,
+  sql: READ_MAKERS + EXPLAINED_EVENTS + STORE_MAKERS + MAILS + REQUESTS + EXPLANATIONS + ADDRESSES,
   indexes: [
     {
       name: "delegation_requests_undecided",

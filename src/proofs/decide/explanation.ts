@@ -1,7 +1,15 @@
 import type { Explanation } from "../../db/tables.ts";
 import type { ExplanationValues } from "../../input/platform_fields.ts";
-import { type ConstraintType, isKnownConstraint } from "../../protocol/constraints/constraints.ts";
-import type { ConstraintContext, FailedConstraint } from "../../protocol/constraints/evaluate_constraints.ts";
+import {
+  type ConstraintType,
+  isKnownConstraint,
+  type KnownConstraint,
+} from "../../protocol/constraints/constraints.ts";
+import {
+  type ConstraintContext,
+  type FailedConstraint,
+  refusalOf,
+} from "../../protocol/constraints/evaluate_constraints.ts";
 import { localClock } from "../../protocol/constraints/time_window.ts";
 import type { DelegationCert } from "../../protocol/documents/certificate.ts";
 import type { Verification } from "../../protocol/verification/evidence.ts";
@@ -82,15 +90,17 @@ function ofConstraint(denied: Denied, keeping: Keeping): Details {
   const { constraint } = failed;
   const type = shortened(constraint.type);
   if (!isKnownConstraint(constraint)) return { constraint: type };
+  const limit = limitOf(constraint);
   const facts = factsOf(denied, failed);
+  const numbers = keeping.values === "rounded" ? rounded(constraint, denied) : {};
   const sent = COMPARED[constraint.type].flatMap((fact) => {
     const value = facts[fact];
-    return value === undefined ? [] : [[fact, kept(fact, value, keeping)] as const];
+    return value === undefined ? [] : [[fact, numbers[fact] ?? kept(fact, value, keeping, limit)] as const];
   });
   const isPersonal = sent.some(([fact]) => !PUBLIC.includes(fact));
   return {
     constraint: type,
-    limit: limitOf(constraint),
+    limit,
     ...(sent.length > 0 && { sent: Object.fromEntries(sent) }),
     ...(isPersonal && { values: keeping.values }),
   };
@@ -114,24 +124,74 @@ function limitOf(constraint: object): Record<string, string> {
   );
 }
 
-/** Currencies as people write them. Any other text in their place may be personal. */
-const CURRENCY = /^[A-Za-z]{3,5}$/;
-
-function kept(fact: Fact, value: string | number, { values, mac }: Keeping): string {
-  const isPublic = PUBLIC.includes(fact) || (fact === "currency" && CURRENCY.test(String(value)));
-  if (isPublic || values === "full") return shortened(String(value));
-  if (values === "rounded" && typeof value === "number") return rounded(fact, value);
-  return `hmac-sha256:${mac(fact, String(value))}`;
+function kept(
+  fact: Fact,
+  value: string | number,
+  { values, mac }: Keeping,
+  limit: Record<string, string>,
+): string {
+  const text = shortened(String(value));
+  // Any other text in place of a currency may be personal.
+  const isPublic =
+    PUBLIC.includes(fact) || (fact === "currency" && (text === limit.currency || isCurrency(text)));
+  return isPublic || values === "full" ? text : `hmac-sha256:${mac(fact, String(value))}`;
 }
 
-/** Rounds a position to about 11 km. Rounds other numbers up to two digits, so they stay beyond a limit. */
-function rounded(fact: Fact, value: number): string {
-  if (fact === "latitude" || fact === "longitude") return String(Number(value.toFixed(1)));
-  const nearest = Number(value.toPrecision(2));
-  if (!Number.isFinite(nearest)) return String(value);
-  if (nearest >= value) return String(nearest);
-  const step = 10 ** (Math.floor(Math.log10(Math.abs(value))) - 1);
-  return String(Number((nearest + step).toPrecision(2)));
+const CURRENCIES = new Set(Intl.supportedValuesOf("currency"));
+
+function isCurrency(text: string): boolean {
+  return CURRENCIES.has(text.toUpperCase());
+}
+
+const NUMERIC = ["latitude", "longitude", "altitude_m", "speed_mps", "amount"] as const;
+type Numeric = (typeof NUMERIC)[number];
+
+function isNumeric(fact: Fact): fact is Numeric {
+  return NUMERIC.some((each) => each === fact);
+}
+
+/**
+ * Rounds the numbers that a constraint compares: positions to 0.1 degrees (about 11 km), others to two digits.
+ * Takes the nearest rounded numbers that the constraint refuses in the same way, so that an explanation never
+ * contradicts its denial. Returns nothing if there are none. Then the numbers are hashed.
+ */
+function rounded(
+  constraint: KnownConstraint,
+  { context, now, reason }: Denied,
+): Partial<Record<Fact, string>> {
+  if (constraint.type === "max_rate") return {};
+  const sent = COMPARED[constraint.type].flatMap((fact) => {
+    const value = isNumeric(fact) ? context[fact] : undefined;
+    return isNumeric(fact) && value !== undefined ? [{ fact, candidates: candidates(fact, value) }] : [];
+  });
+  for (const numbers of combinations(sent)) {
+    if (refusalOf(constraint, { certId: "", now, context: { ...context, ...numbers } }) === reason) {
+      return Object.fromEntries(Object.entries(numbers).map(([fact, value]) => [fact, String(value)]));
+    }
+  }
+  return {};
+}
+
+type Candidates = { fact: Numeric; candidates: number[] };
+
+/** Yields every choice of one candidate for each fact, nearest candidates first. */
+function* combinations([first, ...others]: readonly Candidates[]): Generator<
+  Partial<Record<Numeric, number>>
+> {
+  if (first === undefined) return yield {};
+  for (const candidate of first.candidates) {
+    for (const rest of combinations(others)) yield { [first.fact]: candidate, ...rest };
+  }
+}
+
+/** Returns the rounded forms of a number: to the nearest, down and up. */
+function candidates(fact: Numeric, value: number): number[] {
+  const isPosition = fact === "latitude" || fact === "longitude";
+  const step = isPosition || value === 0 ? 0.1 : 10 ** (Math.floor(Math.log10(Math.abs(value))) - 1);
+  const steps = value / step;
+  return [Math.round(steps), Math.floor(steps), Math.ceil(steps)]
+    .map((count) => Number((count * step).toPrecision(isPosition ? 4 : 2)))
+    .filter(Number.isFinite);
 }
 
 /** Replaces control and invisible characters, and lone surrogates. */

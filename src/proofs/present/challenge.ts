@@ -96,15 +96,19 @@ export function createChallengeKeys({
   db: Database;
   secretBox: SecretBox;
 }): ChallengeKeys {
-  async function read(day: number): Promise<ChallengeKey | undefined> {
-    const row = await db("challenge_keys").where({ day }).first();
-    return row && { day, secret: Buffer.from(secretBox.unbox(row.secret_sealed, contextOf(day)), "base64") };
-  }
+  const keys = new LRUCache<number, ChallengeKey>({
+    max: REMEMBERED_DAYS,
+    fetchMethod: async (day) => {
+      const row = await db("challenge_keys").where({ day }).first();
+      return (
+        row && { day, secret: Buffer.from(secretBox.unbox(row.secret_sealed, contextOf(day)), "base64") }
+      );
+    },
+  });
 
-  const keys = new LRUCache<number, ChallengeKey>({ max: REMEMBERED_DAYS, fetchMethod: read });
-
-  // A shared lookup may have read the table before the key was stored, so its "no key" is checked again.
-  const find = async (day: number) => (await keys.fetch(day)) ?? (await read(day));
+  // A shared lookup may have begun before this call, and before the key was stored. So if it finds no key, the
+  // call takes part in a second lookup, which began later.
+  const find = async (day: number) => (await keys.fetch(day)) ?? keys.fetch(day);
 
   return {
     find,
@@ -116,7 +120,7 @@ export function createChallengeKeys({
         .insert({ day, secret_sealed: sealed, created_at: now })
         .onConflict("day")
         .ignore();
-      const made = await read(day);
+      const made = await find(day);
       if (!made) throw new Error("The challenge key could not be stored");
       return made;
     },

@@ -170,6 +170,18 @@ export async function evaluateConstraints(
   return undefined;
 }
 
+/** Returns how a constraint would refuse these facts, or `undefined` if it holds. */
+export function refusalOf(
+  constraint: Exclude<KnownConstraint, { type: "max_rate" }>,
+  input: ConstraintInput,
+): Refusal["code"] | undefined {
+  const evaluator = EVALUATORS[constraint.type] as (
+    constraint: KnownConstraint,
+    input: ConstraintInput,
+  ) => Evaluation;
+  return evaluator(constraint, input)?.code;
+}
+
 async function evaluate(constraint: Constraint, input: ConstraintInput): Promise<Evaluation> {
   if (!isKnownConstraint(constraint)) {
     const detail = `constraint_unknown: unknown constraint type ${JSON.stringify(constraint.type)}`;

@@ -71,7 +71,7 @@ describe("revoking several delegations", () => {
       "create trigger refuse_one before update on certificates for each row execute function refuse_one()",
     );
     try {
-      const partly = await confirm.send("revoke");
+      const partly = await confirm.send("revoke", { cert_id: [...certs, "cert-none"] });
       expect(partly.words).toContain("2 of 3 were revoked");
       expect(linksTo(partly, certs)).toEqual([second]);
       expect(await statesOf(seen, certs)).toEqual(["revoked", "approved", "revoked"]);
@@ -89,7 +89,7 @@ describe("revoking several delegations", () => {
     const [seen, certs] = await several();
     const all = await seen.open(`${PATH}?agent_id=${seen.ids.agent}&all=1`);
     const confirm = await all.send("choose");
-    expect(linksTo(confirm, certs)).toEqual(certs.filter((cert) => confirm.text.includes(cert)));
+    expect(linksTo(confirm, certs)).toEqual(certs);
     expect(confirm.words).toContain("Revoke 3 delegations");
     const none = await (await seen.open(PATH)).send("choose", { cert_id: [] });
     expect(none.words).toContain("Tick at least one delegation");
@@ -103,7 +103,7 @@ describe("revoking several delegations", () => {
     const confirm = await choice.send("choose", { cert_id: [other.ids.cert ?? "", "cert-none", ...certs] });
     expect(confirm.words).toContain("2 that you chose have already ended");
     expect(confirm.words).not.toContain("Stranger's clerk");
-    await confirm.send("revoke", { cert_id: [other.ids.cert ?? ""] });
+    expect((await confirm.send("revoke", { cert_id: [other.ids.cert ?? ""] })).status).toBe(404);
     expect(await statesOf(other, [other.ids.cert ?? ""])).toEqual(["approved"]);
   });
 

@@ -1,3 +1,4 @@
+import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type Denied, explain, type Keeping } from "../../../src/proofs/decide/explanation.ts";
 import { DENIALS, decisionReasons, REASONS } from "../../../src/proofs/decide/reasons.ts";
@@ -146,12 +147,56 @@ describe("values that may be personal", () => {
   test.each<[Constraint, ConstraintContext, Record<string, string>]>([
     [AMOUNT, eur(250.01), { amount: "260", currency: "EUR" }],
     [AMOUNT, eur(300), { amount: "300", currency: "EUR" }],
-    [AMOUNT, eur(123_456), { amount: "130000", currency: "EUR" }],
-    [AMOUNT, eur(Number.MAX_VALUE), { amount: "1.7976931348623157e+308", currency: "EUR" }],
+    [AMOUNT, eur(123_456), { amount: "120000", currency: "EUR" }],
+    [AMOUNT, eur(Number.MAX_VALUE), { amount: "1.7e+308", currency: "EUR" }],
     [SPEED, { speed_mps: 10.5 }, { speed_mps: "11" }],
     [CIRCLE, place(52.61234, -13.4567), { latitude: "52.6", longitude: "-13.5" }],
+    [CIRCLE, place(52.54, 13.41), { latitude: "52.5", longitude: "13.5" }],
+    [BOX, place(51.04, 10.5), { latitude: "51.1", longitude: "10.5" }],
+    [BOX, place(49.97, 9.99), { latitude: "50", longitude: "9.9" }],
+    [BOX, place(50.5, 10.5, 99.6), { latitude: "50.5", longitude: "10.5", altitude_m: "99" }],
   ])("become rounded numbers beyond the limit of %o", async (constraint, context, sent) => {
     expect(await explained(constraint, context, "rounded")).toMatchObject({ sent, values: "rounded" });
+  });
+
+  test("never contradict the denial, wherever the place, the amount or the altitude is", async () => {
+    const anywhere = fc.record({
+      latitude: fc.double({ min: 49.5, max: 53.5, noNaN: true }),
+      longitude: fc.double({ min: 9.5, max: 14.5, noNaN: true }),
+      altitude_m: fc.double({ min: 0, max: 2_000, noNaN: true }),
+      amount: fc.double({ min: 200, max: 300, noNaN: true }),
+      speed_mps: fc.double({ min: 9, max: 12, noNaN: true }),
+    });
+    await fc.assert(
+      fc.asyncProperty(anywhere, async (facts) => {
+        const context = { ...facts, currency: "EUR" };
+        for (const constraint of [CIRCLE, BOX, POLYGON, AMOUNT, SPEED]) {
+          const sent = (await explained(constraint, context, "rounded"))?.sent ?? {};
+          const numbers = Object.entries(sent).filter(([, value]) => Number.isFinite(Number(value)));
+          if (numbers.length === 0) continue;
+          const kept = Object.fromEntries(numbers.map(([fact, value]) => [fact, Number(value)]));
+          expect(await explained(constraint, { ...context, ...kept })).toBeDefined();
+        }
+      }),
+    );
+  });
+
+  test("become hashes if every rounded place around them would be allowed", async () => {
+    const notched: Constraint = {
+      type: "geo_polygon",
+      points: [
+        [0, 0],
+        [0, 1],
+        [0.449, 1],
+        [0.45, 0.55],
+        [0.451, 1],
+        [1, 1],
+        [1, 0],
+      ],
+    };
+    const found = await explained(notched, place(0.45, 0.57), "rounded");
+    expect(found?.sent?.latitude).toMatch(/^hmac-sha256:/);
+    expect(found?.sent?.longitude).toMatch(/^hmac-sha256:/);
   });
 
   test.each(["rounded", "hashed"] as const)(
@@ -181,8 +226,14 @@ describe("values that may be personal", () => {
   });
 
   test("include a text in place of a currency", async () => {
-    const found = await explained(AMOUNT, { amount: 1, currency: "Ada Lovelace" }, "hashed");
-    expect(found?.sent?.currency).toMatch(/^hmac-sha256:/);
+    for (const currency of ["Ada Lovelace", "Alice", "Ada"]) {
+      const found = await explained(AMOUNT, { amount: 1, currency }, "hashed");
+      expect(found?.sent?.currency).toMatch(/^hmac-sha256:/);
+    }
+    const own: Constraint = { type: "max_amount", max_amount: 1, currency: "points" };
+    expect((await explained(own, { amount: 2, currency: "points" }, "hashed"))?.sent?.currency).toBe(
+      "points",
+    );
   });
 });
 

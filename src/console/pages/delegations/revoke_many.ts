@@ -155,15 +155,17 @@ async function revokeEach(visit: Visit, fields: Fields): Promise<Outcome> {
   if (ids.length === 0 || ids.length > MOST) {
     throw new ApiError("invalid_request", texts.revokeMany.none(MOST));
   }
+  const found = (await findAll(visit, ids)).filter((certificate) => certificate !== undefined);
+  if (found.length === 0) throw new ApiError("not_found");
   const failed: Failed[] = [];
-  for (const certificate of await findAll(visit, ids)) {
-    const why = certificate && (await revokeOne(visit, certificate, fields.get("reason").trim()));
-    if (certificate !== undefined && why !== undefined) failed.push({ certificate, why });
+  for (const certificate of found) {
+    const why = await revokeOne(visit, certificate, fields.get("reason").trim());
+    if (why !== undefined) failed.push({ certificate, why });
   }
   if (failed.length === 0) return { to: at("/delegations"), notice: "revoked_many" };
   const certificates = failed.map(({ certificate }) => certificate);
   return {
-    title: texts.revokeMany.failedTitle(ids.length - failed.length, ids.length),
+    title: texts.revokeMany.failedTitle(found.length - failed.length, found.length),
     content: html`<p class="refusal" role="alert">${texts.revokeMany.failed}</p>
       <section class="card"><ul class="plain-list">${failed.map(({ certificate, why }) => named(visit, certificate, why))}</ul></section>
       ${form(visit, { name: CHOOSE, content: hiddenIds(certificates), submit: texts.revokeMany.again })}`,
