@@ -22,10 +22,15 @@ export function decisionBadge({ decisions, history }: Texts, { decision }: Named
   return decision === undefined ? badge(history.presented) : badge(decisions[decision], TONES[decision]);
 }
 
-/** Returns why a decision was not `allow`, or `undefined` if it was. Shows an unknown reason's code. */
+/**
+ * Returns in one line why a decision was not `allow`, or `undefined` if it was. Shows an unknown reason's
+ * code.
+ */
 export function reasonText({ decisions }: Texts, details: NamedEntry["details"]): Html | string | undefined {
-  const { decision, decision_reason: reason } = details;
+  const { decision, decision_reason: reason, explanation } = details;
   if (decision === undefined || decision === "allow" || reason === undefined) return undefined;
+  const why = explanation && decisions.why(explanation, reason === "constraint_unverifiable");
+  if (why !== undefined) return html`<bdi class="long">${why}</bdi>`;
   return (
     (Object.hasOwn(decisions.reasons, reason) && decisions.reasons[reason]) || html`<code>${reason}</code>`
   );
@@ -216,4 +221,57 @@ function endsOf(words: Texts["explain"], certificate: DecisionFacts["certificate
 /** Returns the constraints from the signed content of a certificate. */
 export function constraintsOf({ cert_json }: Pick<CertificateAnswer, "cert_json">): Constraint[] {
   return (cert_json.constraints ?? []) as Constraint[];
+}
+
+/** The content of a delegation. */
+type Allowed = { scopes: string[]; constraints: Constraint[] };
+
+/** Constraints that a new request can widen: the member with the limit, and the fact that exceeded it. */
+const WIDENED: Record<string, readonly [limit: string, fact: string] | undefined> = {
+  max_amount: ["max_amount", "amount"],
+  max_speed_mps: ["max_mps", "speed_mps"],
+};
+
+/** Returns whether a new request can ask for what was missing. */
+export function isAskable({ details }: NamedEntry): boolean {
+  const { decision_reason: reason = "", explanation } = details;
+  return (
+    ["not_delegated", "delegation_expired", "delegation_revoked"].includes(reason) ||
+    (explanation !== undefined && widenedLimit(explanation) !== undefined)
+  );
+}
+
+/** Returns what a delegation allowed, and in addition what was missing for a denied decision. */
+export function missingIn(event: NamedEntry | undefined, { scopes, constraints }: Allowed): Allowed {
+  const { required_scope: required, explanation } = event?.details ?? {};
+  const limit = explanation && widenedLimit(explanation);
+  return {
+    scopes: required === undefined ? scopes : [...new Set([...scopes, required])],
+    constraints: constraints.map((each) =>
+      limit !== undefined && isFailed(each, explanation) ? { ...each, ...limit } : each,
+    ),
+  };
+}
+
+type Denial = NonNullable<NamedEntry["details"]["explanation"]>;
+
+/** Returns a limit that allows what was sent. `undefined` if that is unknown or in another currency. */
+function widenedLimit({
+  constraint = "",
+  limit = {},
+  sent = {},
+}: Denial): Record<string, number> | undefined {
+  const [member, fact] = (Object.hasOwn(WIDENED, constraint) && WIDENED[constraint]) || [];
+  if (member === undefined || fact === undefined || sent.currency !== limit.currency) return undefined;
+  const value = Number(sent[fact]);
+  return Number.isFinite(value) && value > Number(limit[member]) ? { [member]: value } : undefined;
+}
+
+function isFailed(constraint: Constraint, explanation: Denial | undefined): boolean {
+  const { type, ...members } = constraint;
+  const { limit = {} } = explanation ?? {};
+  return (
+    type === explanation?.constraint &&
+    Object.entries(members).every(([name, value]) => limit[name] === String(value))
+  );
 }

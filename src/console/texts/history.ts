@@ -54,6 +54,8 @@ export const HISTORY = {
     id: "Event id",
     why: "Why",
     needed: "What would have been needed",
+    askForMissing: "Ask for what was missing",
+    adjust: "Adjust",
     rules: "Rule by rule",
     only: {
       agent: "All of this agent",

@@ -73,6 +73,14 @@ export const PLATFORMS = {
     sensitive: "Sensitive",
     sensitiveHint: "People see it last, and must select it themselves.",
   },
+  explanations: "Values in explanations of denials",
+  explanationsHint:
+    "Amounts, places and paths may be personal. The history keeps them in this form from the next decision on.",
+  explanationValues: {
+    full: "In full",
+    rounded: "Numbers rounded, texts hashed",
+    hashed: "Hashed with a key",
+  },
   callbackUrl: "Callback URL",
   callbackUrlHint: "Where events are sent, by https. You may set it later.",
   submitNew: "Register the platform",

@@ -64,6 +64,7 @@ export const ASK = {
   end: "When it ends",
   endHint: "Leave it empty to let it last until somebody revokes it.",
   sameLimits: "The request has the limits of the former delegation:",
+  widenedLimits: "The request has these limits, which would have allowed what was denied:",
   submit: "Ask for it",
 };
 

@@ -13,6 +13,7 @@ import { ACTING, DOMAINS, INVITATION, ORGANIZATION, OWN_ACCOUNT } from "./organi
 import { CONNECTIONS, PICKER, PLATFORM_NOTICES, PLATFORMS } from "./platforms.ts";
 import { ASK, LIMITS, REQUEST, REQUESTS, SCOPES } from "./requests.ts";
 import { SERVICE } from "./service.ts";
+import { whyDenied } from "./why_denied.ts";
 
 /** Texts about an account's credit. */
 export const CREDIT = {
@@ -253,6 +254,7 @@ export const texts = {
     deny: "Denied",
     indeterminate: "Not decided",
     reasons: REASONS,
+    why: whyDenied,
   },
   platforms: PLATFORMS,
   connections: CONNECTIONS,

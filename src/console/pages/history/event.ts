@@ -5,7 +5,7 @@ import type { ReceiptAnswer } from "../../../history/receipt_routes.ts";
 import { type Html, html } from "../../../html/html.ts";
 import type { Call } from "../../core/calls.ts";
 import { page, signedIn, type Visit } from "../../core/page.ts";
-import { decisionBadge, neededFor, reasonText, ruleTables } from "../../elements/decisions.ts";
+import { decisionBadge, isAskable, neededFor, reasonText, ruleTables } from "../../elements/decisions.ts";
 import { labelledScope } from "../../elements/scopes.ts";
 import { facts, moment, zoneSwitch } from "../../elements/values.ts";
 import { outcomeCard, receiptCard } from "./receipts.ts";
@@ -21,7 +21,14 @@ type Shown = {
 export const eventPage = page<Shown>({
   id: "history_event",
   path: "/console/history/{event_id}",
-  operations: ["get_audit_event", "get_receipt", "get_delegation", "get_platform"],
+  operations: [
+    "get_audit_event",
+    "get_receipt",
+    "get_delegation",
+    "get_platform",
+    "request_delegation",
+    "approve_delegation_request",
+  ],
   load,
   title: ({ texts }, { event: { details } }) => {
     const words = texts.history.event;
@@ -124,5 +131,14 @@ function humanOf(visit: Visit, humanId: string): Html {
 function needed(visit: Visit, { event, certificate, ceiling }: Shown): Html {
   const { required_scope, decision_reason = "" } = event.details;
   return html`<section class="card"><h2>${visit.texts.explain.needed}</h2>
-    ${neededFor(visit.texts, decision_reason, { requiredScope: required_scope, certificate, ceiling })}</section>`;
+    ${neededFor(visit.texts, decision_reason, { requiredScope: required_scope, certificate, ceiling })}
+    ${certificate !== undefined && toAsk(visit, event)}</section>`;
+}
+
+/** Returns a link to a request for what was missing. For people who may also approve, it says "Adjust". */
+function toAsk({ at, may, texts }: Visit, event: NamedEntry): Html | undefined {
+  if (event.agent_name === null || !may("request_delegation") || !isAskable(event)) return undefined;
+  const words = texts.history.event;
+  const text = may("approve_delegation_request") ? words.adjust : words.askForMissing;
+  return html`<p class="actions"><a class="button" href=${at(`/agents/${event.agent_id}/ask`, { denied: event.event_id })}>${text}</a></p>`;
 }

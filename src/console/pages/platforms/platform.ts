@@ -54,6 +54,7 @@ function about(visit: Visit, { platform }: Loaded): Html {
     ${facts([
       platform.description !== "" && [words.description, platform.description],
       [words.ceiling, scopeList(platform.default_allowed_scopes, platform.scope_descriptions)],
+      [words.explanations, words.explanationValues[platform.explanation_values]],
       [words.registered, time(platform.created_at)],
       [words.id, copyable(visit.texts, { id: "platform-id", text: platform.platform_id })],
     ])}

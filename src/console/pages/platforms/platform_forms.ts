@@ -1,9 +1,9 @@
 import { type Html, html } from "../../../html/html.ts";
-import type { ScopeDescriptions } from "../../../input/platform_fields.ts";
+import { explanationValues, type ScopeDescriptions } from "../../../input/platform_fields.ts";
 import type { PlatformAnswer, RegisteredAnswer } from "../../../platforms/platform_answers.ts";
 import type { Fields } from "../../core/forms.ts";
 import { type Outcome, page, type Visit } from "../../core/page.ts";
-import { areaField, boxField, checkField, textField } from "../../elements/fields.ts";
+import { areaField, boxField, checkField, choicesOf, selectField, textField } from "../../elements/fields.ts";
 import { form, readerOf } from "../../elements/form.ts";
 import { pickedScopes, scopeChoices, scopePicker } from "../../elements/scopes.ts";
 import { onceOnly, shownOnce, tryKeyLine } from "../../elements/secrets.ts";
@@ -176,6 +176,14 @@ export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>
         isTicked: () => true,
         choices: scopeChoices(visit.texts, said, platform.default_allowed_scopes),
       })}
+      ${selectField(visit, {
+        form: CHANGE,
+        name: "explanation_values",
+        label: words.explanations,
+        hint: words.explanationsHint,
+        value: platform.explanation_values,
+        choices: choicesOf(words.explanationValues),
+      })}
       ${describedFields(visit, platform)}`,
       submit: words.save,
     });
@@ -190,6 +198,7 @@ export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>
           description: lineFeeds(fields.get("description")),
           [SCOPES]: fields.all(SCOPES),
           scope_descriptions: readDescribed(texts, fields),
+          ...readValues(fields),
         };
         await call("change_platform", { params, body });
         return { to: at(`/platforms/${params.platform_id}`), notice: "changed" };
@@ -201,6 +210,12 @@ export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>
 async function loadPlatform({ call, params }: Visit) {
   const [platform, vocabulary] = await Promise.all([call("get_platform", { params }), call("list_scopes")]);
   return { platform, vocabulary };
+}
+
+/** Reads the selected form of values. A page from before the field was added sends none. */
+function readValues(fields: Fields) {
+  const selected = explanationValues.safeParse(fields.get("explanation_values"));
+  return selected.success ? { explanation_values: selected.data } : {};
 }
 
 /** Returns fields for the words about each custom scope of the platform. */

@@ -3,7 +3,7 @@ import { ApiError } from "../../../errors.ts";
 import { type Html, html } from "../../../html/html.ts";
 import type { Constraint } from "../../../protocol/constraints/constraints.ts";
 import { page, type Visit } from "../../core/page.ts";
-import { constraintsOf } from "../../elements/decisions.ts";
+import { constraintsOf, missingIn } from "../../elements/decisions.ts";
 import { boxField, choicesOf, selectField, textField } from "../../elements/fields.ts";
 import { form, readerOf } from "../../elements/form.ts";
 import { limitList } from "../../elements/limits.ts";
@@ -81,6 +81,7 @@ export const askPage = page<Awaited<ReturnType<typeof load>>>({
     "list_scopes",
     "get_delegation",
     "get_delegation_request",
+    "get_audit_event",
   ],
   load,
   title: ({ texts }, { agent }) => texts.ask.title(agent.name),
@@ -156,22 +157,31 @@ async function load(visit: Visit) {
   return { agent, platform, vocabulary, former };
 }
 
-/** Returns what a former delegation to the same agent allowed, if the page's address names one. */
-async function formerOf({ call, params, query: { again } }: Visit) {
-  if (!again) return undefined;
-  const certificate = await call("get_delegation", { params: { cert_id: again } });
-  const { request_id, approved_scope: scopes, issued_at, expires_at, agent_id } = certificate;
+/**
+ * Returns what a former delegation to the same agent allowed, if the page's address names it, or names a
+ * denial. For a denial, also returns what was missing.
+ */
+async function formerOf({ call, params, query: { again, denied } }: Visit) {
+  const event = denied ? await call("get_audit_event", { params: { event_id: denied } }) : undefined;
+  const certId = event?.cert_id ?? again;
+  if (!certId) return undefined;
+  const certificate = await call("get_delegation", { params: { cert_id: certId } });
+  const { request_id, approved_scope, issued_at, expires_at, agent_id } = certificate;
   if (agent_id !== params.agent_id) throw new ApiError("not_found");
   const { purpose } = await call("get_delegation_request", { params: { request_id } });
   const seconds =
     expires_at === null ? 0 : Math.round((Date.parse(expires_at) - Date.parse(issued_at)) / 1000);
   const unit = [86_400, 3_600].find((length) => seconds % length === 0) ?? 60;
   const end = seconds < unit ? {} : { value: String(Math.floor(seconds / unit)), unit };
-  return { scopes, purpose, end, constraints: constraintsOf(certificate) };
+  const constraints = constraintsOf(certificate);
+  const missing = missingIn(event, { scopes: approved_scope, constraints });
+  return { ...missing, purpose, end, isWidened: event !== undefined };
 }
 
+type Former = { constraints: Constraint[]; isWidened: boolean };
+
 /** Says that the request will have the limits of the former delegation. */
-function sameLimits({ texts }: Visit, { constraints }: { constraints: Constraint[] }): Html | undefined {
+function sameLimits({ texts }: Visit, { constraints, isWidened }: Former): Html | undefined {
   if (constraints.length === 0) return undefined;
-  return html`<section class="card"><p>${texts.ask.sameLimits}</p>${limitList(texts, constraints)}</section>`;
+  return html`<section class="card"><p>${isWidened ? texts.ask.widenedLimits : texts.ask.sameLimits}</p>${limitList(texts, constraints)}</section>`;
 }
