@@ -27,8 +27,8 @@ const HEADERS = { "Content-Type": "application/json", "User-Agent": "Deputize-We
 
 /**
  * Posts the requests that wait to their accounts' channels. All requests of one account go into one message,
- * in the pace of mails. A message that the app rejects is dropped, because people also get mails. It counts for
- * the pace, so that nobody can use a channel to flood somebody's server. Returns whether any were due.
+ * in the pace of mails. A message that the app rejects is dropped, because people also get mails. It counts
+ * for the pace, so that nobody can use a channel to flood somebody's server. Returns whether any were due.
  */
 export async function postToChannels(deps: PostDeps): Promise<boolean> {
   const { database, clock } = deps;

@@ -155,7 +155,7 @@ describe("a channel", () => {
     expect(app.requests).toHaveLength(rejected);
   });
 
-  test("of a person names the person, and links to a page that the person can open", async () => {
+  test("names the person for a personal account, and links to a page that the person can open", async () => {
     const person = await api.person();
     const platform = await registerPlatform(person);
     await createAgent(api.client(), platform);
