@@ -10,7 +10,10 @@ describe("a theme", () => {
   test("stays in the browser until the person chooses their device's theme again", async () => {
     for (const client of [api.client(), (await api.person()).client]) {
       const browser = browserOf(api, client);
-      const first = await browser.open("/console");
+      const start = await browser.open(SIGN_IN);
+      const link = start.element("link", /href="([^"]+)">Appearance</);
+      expect(link).toBe(`/console/appearance?back=${encodeURIComponent(start.path)}`);
+      const first = await browser.open("/console/appearance?back=%2Fconsole%2Fappearance");
       expect(first.text).toContain('<html lang="en"><head>');
       expect(first.text).toContain('value="auto" aria-pressed="true"');
       const dark = await first.send("theme", { theme: "dark" });
@@ -27,10 +30,11 @@ describe("a theme", () => {
   test("can only be one of those that exist, and leads back to the same page", async () => {
     const { client } = await api.person();
     const browser = browserOf(api, client);
-    const page = await browser.open("/console/requests?status=denied");
+    const from = await browser.open("/console/requests?status=denied");
+    const page = await browser.open(from.element("link", /href="([^"]+)">Appearance</));
     const dark = await page.send("theme", { theme: "dark" });
     expect(dark.path).toBe("/console/requests?status=denied");
-    const odd = await dark.send("theme", { theme: '"><script>', back: "//elsewhere.example" });
+    const odd = await page.send("theme", { theme: '"><script>', back: "//elsewhere.example" });
     expect([odd.path, odd.text.includes("data-theme=")]).toEqual(["/console", false]);
     const planted = await client.get("/console", {
       headers: { cookie: `service_session=${client.cookie("service_session")}; service_theme=pink` },

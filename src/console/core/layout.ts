@@ -2,12 +2,13 @@ import { MOST_WAITING } from "../../accounts/sessions/session_routes.ts";
 import type { ApiError } from "../../errors.ts";
 import { type Html, html, renderDocument } from "../../html/html.ts";
 import type { Reply } from "../../http/replies.ts";
-import { themeForm } from "./appearance.ts";
+import { appearanceLink } from "./appearance.ts";
 import type { Assets } from "./assets.ts";
 import { inWords, noticeIn, sentence } from "./forms.ts";
 import { WRITER } from "./kept_forms.ts";
 import type { Acting, Back, NoticeId, Page, PageFile, Visit } from "./page.ts";
 import { ACCOUNT, addressFor, CONSOLE, isOffered, sameFor } from "./places.ts";
+import { letterOf, shortcutHelp } from "./shortcuts.ts";
 
 /** A page's content, and what surrounds it. */
 export type Frame = {
@@ -53,7 +54,7 @@ function layout(frame: Frame): Html {
         <h1>${title}</h1>
         ${content}
       </main>
-      <footer class="foot">${themeForm(visit, visit.here.slice(visit.own("").length))}</footer>
+      <footer class="foot">${shortcuts(frame)}${appearanceLink(visit)}</footer>
     </body>
   </html>`;
 }
@@ -103,17 +104,32 @@ export function header(frame: Header): Html {
 /** Returns the navigation, which narrow screens show behind a button. */
 function navigation({ visit, pages, page }: Header): Html {
   const { texts, at, acting } = visit;
-  const entries = pages
-    .flatMap((each) => (each.navigation === undefined ? [] : [{ page: each, ...each.navigation }]))
-    .filter((entry) => isOffered(entry.page, visit, acting))
-    .sort((a, b) => a.order - b.order);
+  const entries = entriesFor(visit, pages);
   return html`<button type="button" class="quiet menu-button" popovertarget="menu">${texts.navigation.menu}</button>
     <nav id="menu" popover aria-label=${texts.navigation.label}><ul>
       ${entries.map((entry) => {
         const path = entry.page.path.slice(CONSOLE.length) || "/";
-        return html`<li><a href=${at(path)} aria-current=${currentOf(entry, page?.path)}>${entry.label(texts)}${acting && countOf(entry, acting, texts)}</a></li>`;
+        return html`<li data-letter=${letterOf(entry.page.id)}><a href=${at(path)} aria-current=${currentOf(entry, page?.path)}>${entry.label(texts)}${acting && countOf(entry, acting, texts)}</a></li>`;
       })}
     </ul></nav>`;
+}
+
+/** Returns the entries of the navigation for the account that the person acts for, in order. */
+function entriesFor(visit: Visit, pages: readonly Page[]): Entry[] {
+  return pages
+    .flatMap((each) => (each.navigation === undefined ? [] : [{ page: each, ...each.navigation }]))
+    .filter((entry) => isOffered(entry.page, visit, visit.acting))
+    .sort((a, b) => a.order - b.order);
+}
+
+/** Returns the help for keyboard shortcuts, on pages with a navigation. */
+function shortcuts({ visit, pages }: Header): Html | undefined {
+  if (visit.session?.onboarding_step !== "complete" || visit.acting === undefined) return undefined;
+  const entries = entriesFor(visit, pages);
+  return shortcutHelp(
+    visit,
+    entries.map(({ page: { id }, label }) => ({ id, label: label(visit.texts) })),
+  );
 }
 
 /** Returns how many requests wait, if any, and says so to people who cannot see the page. */

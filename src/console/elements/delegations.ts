@@ -69,7 +69,7 @@ export function delegationTable(visit: Visit, items: readonly CertificateAnswer[
 }
 
 function agentOf({ at, texts }: Visit, { cert_id, agent, platform }: CertificateAnswer): Html {
-  return html`<a href=${at(`/delegations/${cert_id}`)}>${agent.name}</a> <span class="quiet">${texts.delegations.of(platform.name)}</span>`;
+  return html`<a href=${at(`/delegations/${cert_id}`)}><bdi>${agent.name}</bdi></a> <span class="quiet">${texts.delegations.of(platform.name)}</span>`;
 }
 
 type Lent = {
@@ -88,7 +88,7 @@ export function grant(
 ): Html {
   const { request } = texts;
   return html`<div class="grant">
-    <p><strong>${agent}</strong> ${request.may(words.platform)}</p>
+    <p><strong><bdi>${agent}</bdi></strong> ${request.may(words.platform)}</p>
     ${scopesInWords(texts, words, scopes)}
     ${constraints.length > 0 && html`<p>${request.onlyIf}</p>${detailedLimitList(texts, constraints as Constraint[])}`}
     <p>${expiresAt === null ? request.forever : html`${request.until} ${time(expiresAt)}.`}</p>

@@ -158,7 +158,9 @@ export function scopePicker(visit: Visit, picker: Picker): Html {
     <legend>${label}</legend>
     <p class="hint" id=${`${id}-hint`}>${hint}</p>
     ${fault && html`<p class="fault" id=${`${id}-fault`}>${fault}</p>`}
-    <div class="groups">${groups.map(({ group, scopes }) => {
+    <p class="scripted"><label for=${`${id}-search`}>${words.search}</label>
+      <input type="search" id=${`${id}-search`} data-narrows=${`${id}-groups`} autocomplete="off" /></p>
+    <div class="groups" id=${`${id}-groups`}>${groups.map(({ group, scopes }) => {
       const ticked = scopes.filter((scope) => chosen.has(scope)).length;
       return html`<details open=${ticked > 0}><summary>${group}${ticked > 0 && ` (${words.chosen(ticked)})`}</summary>
         <div>${scopes.map((scope) => box(scope))}</div></details>`;

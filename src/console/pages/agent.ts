@@ -42,7 +42,10 @@ function about(visit: Visit, agent: AccountAgentAnswer): Html {
   const { platform, declared_by, disabled_at } = agent;
   const mayDelete = visit.may("delete_agent") && disabled_at === null;
   return html`<section class="card"><h2>${words.about}</h2>${facts([
-    [words.platform, html`<a href=${at(`/platforms/${platform.platform_id}`)}>${platform.name}</a>`],
+    [
+      words.platform,
+      html`<a href=${at(`/platforms/${platform.platform_id}`)}><bdi>${platform.name}</bdi></a>`,
+    ],
     disabled_at === null && [
       words.connection,
       html`<a href=${at(`/connections/${agent.connection_id}`)}>${words.toConnection}</a>`,

@@ -30,9 +30,10 @@ export const agentsPage = page<Listed>({
         columns: [
           {
             label: words.agent,
-            cell: ({ agent_id, name }) => html`<a href=${visit.at(`/agents/${agent_id}`)}>${name}</a>`,
+            cell: ({ agent_id, name }) =>
+              html`<a href=${visit.at(`/agents/${agent_id}`)}><bdi>${name}</bdi></a>`,
           },
-          { label: words.platform, cell: ({ platform }) => platform.name },
+          { label: words.platform, cell: ({ platform }) => html`<bdi>${platform.name}</bdi>` },
           { label: words.active, cell: ({ active_delegations }) => String(active_delegations) },
           {
             label: isDeleted ? words.deletedAt : words.made,

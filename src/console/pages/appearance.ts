@@ -1,10 +1,10 @@
 import { ApiError } from "../../errors.ts";
 import { html } from "../../html/html.ts";
-import { APPEARANCE } from "../core/appearance.ts";
+import { APPEARANCE, themeForm } from "../core/appearance.ts";
 import { page, themes } from "../core/page.ts";
 import { wayBack } from "../core/places.ts";
 
-/** The page that keeps a theme in this browser. Each page has its form in the footer. */
+/** The page that keeps a theme in this browser. The end of each page has a link to it. */
 export const appearancePage = page<undefined>({
   id: "appearance",
   path: APPEARANCE,
@@ -12,7 +12,8 @@ export const appearancePage = page<undefined>({
   operations: [],
   load: async () => undefined,
   title: ({ texts }) => texts.appearance.title,
-  render: ({ texts }) => html`<p class="lead">${texts.appearance.lead}</p>`,
+  render: (visit) => html`<p class="lead">${visit.texts.appearance.lead}</p>
+    ${themeForm(visit, visit.query.back)}`,
   forms: {
     theme: {
       async submit(visit, fields) {

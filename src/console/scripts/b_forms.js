@@ -27,24 +27,6 @@ addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
-// Changes the theme without leaving the page, so that nothing typed is lost.
-addEventListener("submit", (event) => {
-  const { target: form, submitter } = event;
-  if (form.dataset.themeForm === undefined || submitter === null) return;
-  event.preventDefault();
-  delete form.dataset.sent;
-  const { dataset } = document.documentElement;
-  const { value } = submitter;
-  if (value === "auto") delete dataset.theme;
-  else dataset.theme = value;
-  document.querySelector('meta[name="color-scheme"]').content = value === "auto" ? "light dark" : value;
-  for (const button of form.querySelectorAll("button")) {
-    button.setAttribute("aria-pressed", String(button === submitter));
-  }
-  const body = new URLSearchParams(new FormData(form, submitter));
-  void fetch(form.action, { method: "POST", body, redirect: "manual" });
-});
-
 // Buttons that copy a text, or save it as a file. They are hidden without scripts.
 whenShown(() => {
   const show = () => {

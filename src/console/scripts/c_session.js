@@ -1,4 +1,8 @@
 // Announces the end of the session, and renews it without leaving the page or losing what was typed.
+const SESSION_SECONDS = 13 * 60 + 50;
+const RENEWED_BELOW_MS = 10 * 60_000;
+const QUIET_MS = 2_000;
+const AGAIN_MS = 60_000;
 whenShown(() => {
   const bar = document.querySelector("[data-session-seconds]");
   if (bar === null) return;
@@ -10,7 +14,9 @@ whenShown(() => {
     bar.classList.remove("on", "off");
     bar.classList.add(state);
   };
+  let endsAt = 0;
   const plan = (seconds) => {
+    endsAt = performance.now() + seconds * 1000;
     for (const timer of timers.splice(0)) clearTimeout(timer);
     set("off");
     timers.push(
@@ -30,26 +36,72 @@ whenShown(() => {
   const csrfCookie = () =>
     /(?:^|; )__Host-([a-z0-9-]+)_csrf=([^;]*)/.exec(document.cookie) ??
     /(?:^|; )([a-z0-9-]+)_csrf=([^;]*)/.exec(document.cookie);
-  button.addEventListener("click", async (event) => {
-    event.preventDefault();
+  let held = document.querySelector('input[name="csrf"]')?.value;
+  // This tab or another may have renewed the session since the page was made.
+  const useNewToken = () => {
+    const [, , token = held] = csrfCookie() ?? [];
+    for (const field of document.querySelectorAll('input[name="csrf"]')) {
+      if (field.value === held) field.value = token;
+    }
+    held = token;
+  };
+  const ask = async () => {
     const [, word = "service", token = ""] = csrfCookie() ?? [];
     const answer = await fetch(bar.dataset.renew, {
       method: "POST",
       headers: { [`x-${word}-csrf`]: token },
+      // The new cookies must arrive even if the person leaves the page.
+      keepalive: true,
     }).catch(() => undefined);
-    if (answer?.ok !== true) {
+    if (answer?.ok !== true) return false;
+    await answer.json();
+    useNewToken();
+    return true;
+  };
+  let renewing;
+  const renew = () => {
+    renewing ??= ask().finally(() => {
+      renewing = undefined;
+    });
+    return renewing;
+  };
+  button.addEventListener("click", async (event) => {
+    event.preventDefault();
+    if (!(await renew())) {
       open(button.href, "_blank", "noopener");
       return;
     }
-    await answer.json();
-    const [, , renewed = ""] = csrfCookie() ?? [];
-    for (const field of document.querySelectorAll('input[name="csrf"]')) {
-      if (field.value === token) field.value = renewed;
-    }
     text.textContent = bar.dataset.renewed;
-    setTimeout(() => plan(13 * 60 + 50), 5_000);
+    setTimeout(() => plan(SESSION_SECONDS), 5_000);
   });
+  // Renews the session of a person who works, soon after they did something and have not left the page.
+  let waits;
+  const work = ({ target } = {}) => {
+    const left = endsAt - performance.now();
+    if (waits !== undefined || left <= 0 || left > RENEWED_BELOW_MS || bar.contains(target)) return;
+    waits = setTimeout(async () => {
+      if (await renew()) plan(SESSION_SECONDS);
+      waits = setTimeout(() => {
+        waits = undefined;
+      }, AGAIN_MS);
+    }, QUIET_MS);
+  };
+  for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, work, { passive: true });
+  addEventListener(
+    "submit",
+    (event) => {
+      const { target: form, submitter } = event;
+      useNewToken();
+      if (renewing === undefined) return;
+      // The session's former token ends during a renewal, so the form waits for the next one.
+      event.preventDefault();
+      event.stopImmediatePropagation();
+      renewing.finally(() => form.requestSubmit(submitter));
+    },
+    { capture: true },
+  );
   plan(Number(bar.dataset.sessionSeconds));
+  work();
 });
 
 // Counts down the seconds that were left when the page was created, because the reader's own clock may be wrong.

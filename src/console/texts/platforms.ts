@@ -19,6 +19,7 @@ export const PLATFORM_NOTICES = {
 
 /** Texts of the fields in which scopes are selected. */
 export const PICKER = {
+  search: "Search these",
   chosen: (number: number) => `${number} chosen`,
   sensitive: "sensitive: only by its name, never by a wildcard",
   all: "all of the group but the sensitive ones",

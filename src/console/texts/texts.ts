@@ -118,9 +118,16 @@ export const texts = {
     ...DELEGATION_NOTICES,
     ...AGENT_NOTICES,
   },
+  shortcuts: {
+    title: "Keyboard shortcuts",
+    search: "Search on this page",
+    help: "Show these shortcuts",
+    on: "Use shortcuts in this browser",
+    close: "Close",
+  },
   appearance: {
     title: "Appearance",
-    lead: "Choose how pages look in this browser, with the buttons at the end of each page.",
+    lead: "Choose how pages look in this browser. Automatic is the choice of your device.",
     names: { auto: "Automatic", light: "Light", dark: "Dark" },
   },
   signIn: {

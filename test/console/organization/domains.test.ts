@@ -74,7 +74,7 @@ describe("a domain", () => {
     const path = `/console/organization/domains/${domain}`;
     const failing = await open(path);
     expect(failing.words).toContain("After 7 days of this the domain is no longer verified");
-    expect(failing.text).toContain(`href="/console/platforms/${id}">Shop &#38; Co</a>`);
+    expect(failing.text).toContain(`href="/console/platforms/${id}"><bdi>Shop &#38; Co</bdi></a>`);
     expect(failing.words).toContain("will be suspended: Shop & Co");
     expect(failing.words).not.toContain("Draft");
     const removed = await failing.send("remove");

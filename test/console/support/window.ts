@@ -5,7 +5,7 @@ import type { HttpClient } from "../../support/http.ts";
 /** The window's width, the theme and whether scripts run. */
 export type Look = { width: number; theme: "light" | "dark"; scripts?: boolean };
 
-export const WIDTHS = [360, 1440];
+export const WIDTHS = [320, 1440];
 export const THEMES = ["light", "dark"] as const;
 export const LOOKS: Look[] = WIDTHS.flatMap((width) => THEMES.map((theme) => ({ width, theme })));
 

@@ -67,8 +67,11 @@ function about(visit: Visit, certificate: CertificateAnswer): Html {
       html`${time(revoked_at)} ${words.revokedBy(certificate.revoked_by)}`,
     ],
     revoked_at !== null && [words.reason, certificate.revoke_reason || quiet(words.noReason)],
-    [words.agent, html`<a href=${at(`/agents/${agent_id}`)}>${agent.name}</a>`],
-    [words.platform, html`<a href=${at(`/platforms/${platform.platform_id}`)}>${platform.name}</a>`],
+    [words.agent, html`<a href=${at(`/agents/${agent_id}`)}><bdi>${agent.name}</bdi></a>`],
+    [
+      words.platform,
+      html`<a href=${at(`/platforms/${platform.platform_id}`)}><bdi>${platform.name}</bdi></a>`,
+    ],
     [
       words.approved,
       html`${time(certificate.issued_at)} ${words.approvedBy(certificate.approved_by)}${" "}

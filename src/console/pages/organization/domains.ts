@@ -176,7 +176,8 @@ function platforms({ texts: { domains: words }, at }: Visit, { published }: Data
 
 function list(published: Platform[], at: Visit["at"]): Html {
   return html`<ul>${published.map(
-    ({ platform_id, name }) => html`<li><a href=${at(`/platforms/${platform_id}`)}>${name}</a></li>`,
+    ({ platform_id, name }) =>
+      html`<li><a href=${at(`/platforms/${platform_id}`)}><bdi>${name}</bdi></a></li>`,
   )}</ul>`;
 }
 

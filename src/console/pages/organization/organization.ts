@@ -85,7 +85,7 @@ type Member = Answers["change_organization_member"];
 function who(visit: Visit, { account_id, email, first_name, last_name }: Member): Html {
   const isOwn = account_id === signedIn(visit).account_id;
   const name = [first_name, last_name].filter(Boolean).join(" ");
-  return html`${name}${isOwn && ` (${visit.texts.organization.you})`}${name !== "" && html`<br />`}<span class="quiet">${email}</span>`;
+  return html`<bdi>${name}</bdi>${isOwn && ` (${visit.texts.organization.you})`}${name !== "" && html`<br />`}<span class="quiet">${email}</span>`;
 }
 
 function invitations(visit: Visit, { invitations: items }: Data): Html | undefined {

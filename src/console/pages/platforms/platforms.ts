@@ -39,7 +39,7 @@ export const platformsPage = page<Awaited<ReturnType<typeof load>>>({
           {
             label: words.name,
             cell: ({ platform_id, name }) =>
-              html`<a href=${visit.at(`/platforms/${platform_id}`)}>${name}</a>`,
+              html`<a href=${visit.at(`/platforms/${platform_id}`)}><bdi>${name}</bdi></a>`,
           },
           {
             label: words.state,

@@ -43,9 +43,12 @@ export function asker(visit: Visit, request: RequestAnswer): Html {
     request.purpose !== null && [words.purpose, html`<q>${request.purpose}</q>`],
     [
       words.agent,
-      html`<a href=${at(`/agents/${request.agent_id}`)}>${agent.name}</a> <span class="quiet mono">${request.agent_id}</span>`,
+      html`<a href=${at(`/agents/${request.agent_id}`)}><bdi>${agent.name}</bdi></a> <span class="quiet mono">${request.agent_id}</span>`,
     ],
-    [words.platform, html`<a href=${at(`/platforms/${platform.platform_id}`)}>${platform.name}</a>`],
+    [
+      words.platform,
+      html`<a href=${at(`/platforms/${platform.platform_id}`)}><bdi>${platform.name}</bdi></a>`,
+    ],
     [
       words.publisher,
       publisher === null

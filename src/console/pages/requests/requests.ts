@@ -64,7 +64,7 @@ export const requestsPage = page<Listed>({
 });
 
 function agent({ at, texts }: Visit, { request_id, agent: { name }, platform }: RequestAnswer): Html {
-  return html`<a href=${at(`/requests/${request_id}`)}>${name}</a> <span class="quiet">${texts.requests.of(platform.name)}</span>`;
+  return html`<a href=${at(`/requests/${request_id}`)}><bdi>${name}</bdi></a> <span class="quiet">${texts.requests.of(platform.name)}</span>`;
 }
 
 const FORM = "ask";

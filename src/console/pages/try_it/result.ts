@@ -62,8 +62,8 @@ function verdict(visit: Visit, result: Result, why: string): Html {
     <p class="figure">${badge(decision === null ? why : `${decision} ${why}`, TONES[decision ?? ""] ?? "warn")}</p>
     <p>${sentenceOf(visit, result, why)}</p>
     ${facts([
-      [words.agent, certificate.agent.name],
-      [words.platform, certificate.platform.name],
+      [words.agent, html`<bdi>${certificate.agent.name}</bdi>`],
+      [words.platform, html`<bdi>${certificate.platform.name}</bdi>`],
       [
         words.delegation,
         html`<a class="mono" href=${at(`/delegations/${certificate.cert_id}`)}>${certificate.cert_id}</a>`,

@@ -109,8 +109,8 @@ function question(visit: Visit, { certificate, ceiling, price }: Chosen): Html {
   const words = visit.texts.tryIt;
   return html`<section class="card"><h2>${words.question}</h2>
     ${facts([
-      [words.agent, certificate.agent.name],
-      [words.platform, certificate.platform.name],
+      [words.agent, html`<bdi>${certificate.agent.name}</bdi>`],
+      [words.platform, html`<bdi>${certificate.platform.name}</bdi>`],
       [words.state, words.states[stateOf(visit, certificate)]],
     ])}
     ${ceiling === undefined ? html`<p>${words.removed}</p>` : questionForm(visit, { certificate, ceiling, price })}</section>`;
