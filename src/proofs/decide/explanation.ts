@@ -151,9 +151,9 @@ function isNumeric(fact: Fact): fact is Numeric {
 }
 
 /**
- * Rounds the numbers that a constraint compares: positions to 0.1 degrees (about 11 km), others to two digits.
- * Takes the nearest rounded numbers that the constraint refuses in the same way, so that an explanation never
- * contradicts its denial. Returns nothing if there are none. Then the numbers are hashed.
+ * Rounds the numbers that a constraint compares: positions to 0.1 degrees (about 11 km), others to two
+ * digits. Takes the nearest rounded numbers that the constraint refuses in the same way, so that an
+ * explanation never contradicts its denial. Returns nothing if there are none. Then the numbers are hashed.
  */
 function rounded(
   constraint: KnownConstraint,

@@ -106,8 +106,8 @@ export function createChallengeKeys({
     },
   });
 
-  // A shared lookup may have begun before this call, and before the key was stored. So if it finds no key, the
-  // call takes part in a second lookup, which began later.
+  // A shared lookup may have begun before this call, and before the key was stored. So if it finds no key,
+  // the call takes part in a second lookup, which began later.
   const find = async (day: number) => (await keys.fetch(day)) ?? keys.fetch(day);
 
   return {
