@@ -15,7 +15,8 @@ const REPLAYED = "Idempotent-Replayed";
 
 /**
  * Returns the document that the API serves. The full document repeats each part where it applies. This one
- * contains each part once and under a name, and describes the errors of every call by one response.
+ * contains each part once and under a name, and describes the errors of every call by one response. It omits
+ * examples of lists, and of answers with few plain members.
  */
 export function publishedDocument(document: Json): Json {
   const paths = structuredClone(document.paths) as Record<string, Record<string, Operation>>;
@@ -66,6 +67,19 @@ function describeSuccess(operation: Operation, links: Record<string, Json>): voi
   operation.description = `Returns: ${response.description}.`;
   response.description = "OK";
   if (Object.keys(links).length > 0) response.links = links;
+  const plain = Object.values(response.content ?? {}).filter(({ example }) => isPlain(example));
+  for (const media of plain) delete media.example;
+}
+
+/** Maximum number of members with which an example of plain values shows only what its schema shows. */
+const FEW = 3;
+
+function isPlain(example: unknown): boolean {
+  if (typeof example !== "object" || example === null || Array.isArray(example)) return false;
+  // The answer with one item has an example of the item.
+  if ("next_cursor" in example) return true;
+  const members = Object.values(example);
+  return members.length <= FEW && members.every((member) => typeof member !== "object" || member === null);
 }
 
 const [status, message] = errorCodes.not_found;
