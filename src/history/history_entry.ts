@@ -10,10 +10,10 @@ export const historyDecision = z.enum(["allow", "deny", "indeterminate"]);
 
 const facts = z.record(z.string(), z.string());
 const explanation = z.object({
-  rule: z.string().describe("The rule that failed"),
-  constraint: z.string().optional().describe("The type of the constraint that failed"),
-  limit: facts.optional().describe("What the delegation allows"),
-  sent: facts.optional().describe("The facts that the application sent or the service measured"),
+  rule: z.string(),
+  constraint: z.string().optional(),
+  limit: facts.optional(),
+  sent: facts.optional(),
   values: explanationValues.optional(),
 });
 
@@ -27,9 +27,7 @@ const details = z.object({
   verifier: z
     .object({ platform_name: z.string(), organization_name: z.string().nullable() })
     .optional()
-    .describe(
-      "The connection that decided and paid, if the decision was made by another account on this account's authority. The names are those at the time",
-    ),
+    .describe("Who decided and paid, if it was another account. The names are those at the time"),
 });
 
 /** An audit event as the API returns it. `details` is empty for `proof.presented` (specification §2). */

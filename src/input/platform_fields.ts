@@ -39,9 +39,7 @@ export const shownDescriptions = z.record(
 export type ScopeDescriptions = z.infer<typeof shownDescriptions>;
 
 /** How the explanation of a denial keeps values that may be personal, such as amounts, places and paths. */
-export const explanationValues = z
-  .enum(["full", "rounded", "hashed"])
-  .describe("How explanations of denials keep values that may be personal");
+export const explanationValues = z.enum(["full", "rounded", "hashed"]);
 export type ExplanationValues = z.infer<typeof explanationValues>;
 
 /** Fields that are common to all ways to register a platform. */

@@ -34,7 +34,7 @@ export const registrationBody = z.object({
 /** Whether a connection's callback URL receives requests. */
 export const callbackState = z
   .enum(["active", "paused", "suspended"])
-  .describe("paused by the owner, or suspended because the receiver fails; events are kept meanwhile");
+  .describe("paused by the owner; suspended: its receiver fails");
 
 const registeredFields = z.object({
   platform_id: z.string(),
