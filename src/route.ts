@@ -96,7 +96,7 @@ export type Answer<R> = {
   status?: number;
   headers?: Record<string, string>;
   cookies?: CookieChange[];
-  /** Additional details for the organization's activity log. Not sent to the caller. Must never be secret. */
+  /** Additional details for the account's activity list. Not sent to the caller. Must never be secret. */
   activityDetails?: Record<string, string>;
 };
 
@@ -130,7 +130,7 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
    */
   roles?: readonly MemberRole[] | "person" | "service_administrator";
   /**
-   * Returns details of the request body for an organization's activity log, in addition to the path
+   * Returns details of the request body for the account's activity list, in addition to the path
    * parameters. They must never be secret.
    */
   activityDetails?(body: B): Record<string, string | boolean>;

@@ -13,13 +13,13 @@ import { certificateFilePage, delegationPage } from "./pages/delegations/delegat
 import { delegationsPage } from "./pages/delegations/delegations.ts";
 import { revokePage } from "./pages/delegations/revoke.ts";
 import { revokeManyPage } from "./pages/delegations/revoke_many.ts";
+import { activityExportPage, activityPage } from "./pages/history/activity.ts";
 import { eventPage } from "./pages/history/event.ts";
 import { exportPage } from "./pages/history/export.ts";
 import { historyPage } from "./pages/history/history.ts";
 import { checkReceiptPage, receiptFilePage } from "./pages/history/receipts.ts";
 import { homePage } from "./pages/home.ts";
 import { stopMailsPage } from "./pages/mails.ts";
-import { activityPage } from "./pages/organization/activity.ts";
 import { domainPage, domainsPage } from "./pages/organization/domains.ts";
 import { acceptInvitationPage, invitationPage, invitePage } from "./pages/organization/invitations.ts";
 import { leavePage, memberPage } from "./pages/organization/members.ts";
@@ -55,6 +55,8 @@ export const consolePages: readonly Page[] = [
   eventPage,
   receiptFilePage,
   checkReceiptPage,
+  activityPage,
+  activityExportPage,
   callbackPage,
   webhookSecretPage,
   deliveriesPage,
@@ -88,7 +90,6 @@ export const consolePages: readonly Page[] = [
   acceptInvitationPage,
   domainsPage,
   domainPage,
-  activityPage,
   delegationsPage,
   // Before the page about one delegation, whose path would also match.
   revokeManyPage,

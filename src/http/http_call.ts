@@ -49,7 +49,7 @@ export class HttpCall implements Exchange, Call<Route["access"], unknown, unknow
   idempotencyKey: string | undefined;
   /** Headers with the remaining calls of the operation's rate limit. Set once the call was counted. */
   rateHeaders: Record<string, string> | undefined;
-  /** Values from the answer for the organization's activity list. */
+  /** Values from the answer for the account's activity list. */
   activityDetails: Record<string, string> | undefined;
   readonly header: (name: string) => string | undefined;
   readonly cookie: (name: CookieName) => string | undefined;

@@ -195,16 +195,15 @@ function nameOf(caller: SessionCaller | ApiKeyCaller | AccountCaller): string {
   return person === undefined || person.accountId === caller.accountId ? "person" : person.accountId;
 }
 
-/** Records who makes a call that changes something for an organization. */
+/** Records a person's call that changes something for an account. */
 export function activityOf(route: Route, activity: Activity): Middleware | undefined {
   const isOf = route.access === "session" || route.access === "account";
   if (!isOf || route.method === "GET" || typeof route.roles === "string") return undefined;
   return async ({ state: call }, next) => {
     const { caller } = call;
-    const isRecorded = caller !== undefined && "person" in caller && caller.organization;
-    if (!isRecorded || caller.person === undefined) return next();
+    if (caller === undefined || !("person" in caller) || caller.person === undefined) return next();
     const target = { ...(call.params as Record<string, string>), ...route.activityDetails?.(call.body) };
-    const act = { organizationId: caller.accountId, person: caller.person, operation: route.id, target };
+    const act = { accountId: caller.accountId, person: caller.person, operation: route.id, target };
     const { reply } = await activity.run(act, async () => {
       const reply = await next();
       return { reply, ...(call.activityDetails && { activityDetails: call.activityDetails }) };

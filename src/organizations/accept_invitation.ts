@@ -59,7 +59,7 @@ export async function acceptInvitation(
     await join(tx, person.accountId, invitation, now);
     const { organization_id: organizationId, role } = invitation;
     const act = {
-      organizationId,
+      accountId: organizationId,
       person: { ...person, role },
       operation: "accept_invitation",
       target: { role },

@@ -5,16 +5,15 @@ import type { OrganizationActivityRow } from "../db/tables.ts";
 import { describeFault } from "../describe_fault.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid, newId } from "../ids.ts";
-import { type PageOrder, pageOf, pageQuery, readPage } from "../input/pagination.ts";
+import { numberOf, type PageOrder, pageOf, pageQuery, readPage } from "../input/pagination.ts";
 import { isoTime, isoTimeInput } from "../input/schemas.ts";
 import type { Logger } from "../log.ts";
 import { type ActingPerson, memberRoles, type Route, route } from "../route.ts";
 import { VaultRefused, VaultUnavailable } from "../vault/transport.ts";
-import { requireOrganization } from "./members.ts";
 
-/** A call with which a member changes something for an organization. */
+/** A call with which a person changes something for an account. */
 type Act = {
-  organizationId: string;
+  accountId: string;
   person: ActingPerson;
   operation: string;
   /** The target of an act never contains a secret. */
@@ -25,7 +24,7 @@ type Target = Act["target"];
 type HasDetails = { activityDetails?: Target };
 type End = { status: "done" | "refused"; error_code: string | null; target: Target };
 
-/** Runs calls that change something for organizations, and records who made them. */
+/** Runs calls that change something for accounts, and records who made them. */
 export type Activity = {
   /**
    * Records an act, runs it, and records the result and the answer's `activityDetails`. So every change has
@@ -42,13 +41,11 @@ export function createActivity({ db, clock, log }: { db: Database; clock: Clock;
       const end = async ({ target, ...end }: End) => {
         try {
           await db("organization_activity")
-            .where({ organization_id: act.organizationId, activity_id: activityId })
+            .where({ organization_id: act.accountId, activity_id: activityId })
             .update({ ...end, target: stored(target) });
+          await deleteBeyondLimit(db, act, end.status === "refused");
         } catch (error) {
-          log.warn(
-            { fault: describeFault(error) },
-            "the result of an organization's act could not be recorded",
-          );
+          log.warn({ fault: describeFault(error) }, "the result of a person's act could not be recorded");
         }
       };
       try {
@@ -67,14 +64,14 @@ export function createActivity({ db, clock, log }: { db: Database; clock: Clock;
 /** Records an act, alone or in the transaction of the change itself. Returns the act's id. */
 export async function writeAct(
   db: Database | Transaction,
-  { organizationId, person, operation, target }: Act,
+  { accountId: accountOfAct, person, operation, target }: Act,
   { status, now }: { status: "begun" | "done"; now: Date },
 ): Promise<string> {
   const { accountId, email, role } = person;
-  if (role === null) throw new Error("A person without a role cannot act for an organization");
+  if (role === null) throw new Error("A person without a role cannot act for an account");
   const activityId = newId();
   await db("organization_activity").insert({
-    organization_id: organizationId,
+    organization_id: accountOfAct,
     activity_id: activityId,
     occurred_at: now,
     actor_account_id: accountId,
@@ -86,6 +83,41 @@ export async function writeAct(
     error_code: null,
   });
   return activityId;
+}
+
+/** The list keeps this many acts of one person with one operation, and as many refusals. */
+export const KEPT_ACTS = 1_000;
+
+/**
+ * Deletes a person's oldest acts with one operation beyond {@link KEPT_ACTS}. Refusals count separately. So
+ * nobody can hide another person's acts, or acts of another kind, behind many acts of one kind.
+ */
+async function deleteBeyondLimit(
+  db: Database,
+  { accountId, person, operation }: Act,
+  isRefused: boolean,
+): Promise<void> {
+  const alike = db("organization_activity")
+    .where({ organization_id: accountId, actor_account_id: person.accountId, operation })
+    .whereRaw("(status = 'refused') = ?", [isRefused]);
+  const order = [
+    { column: "occurred_at", order: "desc" },
+    { column: "activity_id", order: "desc" },
+  ];
+  const first = await alike.clone().orderBy(order).offset(KEPT_ACTS).first("occurred_at", "activity_id");
+  if (first === undefined) return;
+  await db("organization_activity")
+    .where({ organization_id: accountId })
+    .whereIn(
+      "activity_id",
+      alike
+        .whereRaw("(occurred_at, activity_id) <= (?, ?)", [first.occurred_at, first.activity_id])
+        .select("activity_id")
+        .orderBy("activity_id")
+        .forUpdate()
+        .skipLocked(),
+    )
+    .delete();
 }
 
 function stored(target: Target): Record<string, string> {
@@ -118,14 +150,18 @@ const activity = pageOf(entry).extend({
   actors: z
     .array(z.object({ account_id: z.string(), email: z.string() }))
     .describe(
-      "Everybody who ever changed something for the organization, by e-mail address, regardless of the filters",
+      "Everybody who ever changed something for the account, by e-mail address, regardless of the filters",
     ),
+  names: z
+    .record(z.string(), z.string())
+    .describe("By id in a target: the name of the account's platform or agent to which the id leads"),
 });
 
 /** A page of acts, as the API returns it. */
 export type ActivityAnswer = z.infer<typeof activity>;
 
 const query = pageQuery.extend({
+  limit: z.preprocess(numberOf, z.int().min(1).max(1_000)).default(25),
   account_id: z.guid().optional().describe("Only acts of this member"),
   operation: z.string().max(100).optional(),
   since: isoTimeInput.optional().describe("The first moment to show"),
@@ -134,20 +170,19 @@ const query = pageQuery.extend({
 
 const newestFirst: PageOrder = { time: "v.occurred_at", id: "v.activity_id", isId: isUuid };
 
-/** `GET /v1/service/organization/activity`: the members' acts for the organization, newest first. */
+/** `GET /v1/service/organization/activity`: people's acts for the account, newest first. */
 export function activityRoute({ db }: { db: Database }): Route {
   return route({
     id: "list_organization_activity",
     method: "GET",
     path: "/v1/service/organization/activity",
-    summary: "See which member changed what",
+    summary: "See who changed what for the account",
     access: "session",
     roles: ["auditor"],
     query,
     answer: { status: 200, schema: activity, description: "A page of acts, newest first" },
-    errors: ["not_available"],
+    errors: [],
     async handle({ caller, query }) {
-      requireOrganization(caller);
       const found = db("organization_activity as v").where({ "v.organization_id": caller.accountId });
       if (query.account_id !== undefined) found.where({ "v.actor_account_id": query.account_id });
       if (query.operation !== undefined) found.where({ "v.operation": query.operation });
@@ -158,28 +193,64 @@ export function activityRoute({ db }: { db: Database }): Route {
         newestFirst,
         query,
       );
-      const actors = await listActors(db, caller.accountId);
-      return { body: { items: rows.map(show), next_cursor, actors } };
+      const [actors, names] = await Promise.all([
+        listActors(db, caller.accountId),
+        findNames(db, caller.accountId, rows),
+      ]);
+      return { body: { items: rows.map(show), next_cursor, actors, names } };
     },
   });
 }
 
 /** Returns each actor with their latest email address. Reads only one index entry for each actor. */
-async function listActors(db: Database, organizationId: string): Promise<ActivityAnswer["actors"]> {
+async function listActors(db: Database, accountId: string): Promise<ActivityAnswer["actors"]> {
   const { rows } = await db.raw<{ rows: ActivityAnswer["actors"] }>(
     `with recursive actors as (
        (select actor_account_id as account_id, actor_email as email from organization_activity
-         where organization_id = :organizationId
+         where organization_id = :accountId
          order by actor_account_id, occurred_at desc, activity_id desc limit 1)
        union all
        select next.* from actors, lateral (
          select actor_account_id, actor_email from organization_activity
-         where organization_id = :organizationId and actor_account_id > actors.account_id
+         where organization_id = :accountId and actor_account_id > actors.account_id
          order by actor_account_id, occurred_at desc, activity_id desc limit 1) as next)
      select account_id, email from actors order by email collate "C", account_id`,
-    { organizationId },
+    { accountId },
   );
   return rows;
+}
+
+/** Returns by id the names of the account's objects that the acts' targets name. */
+async function findNames(
+  db: Database,
+  accountId: string,
+  acts: readonly OrganizationActivityRow[],
+): Promise<Record<string, string>> {
+  const of = (name: string) => acts.map(({ target }) => target[name]).filter((id) => typeof id === "string");
+  const { rows } = await db.raw<{ rows: { id: string; name: string }[] }>(
+    `select platform_id::text as id, name from platforms
+       where account_id = :accountId and platform_id = any(:platforms)
+     union all
+     select c.connection_id::text, p.name from connections c join platforms p using (platform_id)
+       where c.account_id = :accountId and c.connection_id = any(:connections)
+     union all
+     select agent_id, name from agents where account_id = :accountId and agent_id = any(:agents)
+     union all
+     select r.request_id, a.name from delegation_requests r join agents a using (account_id, agent_id)
+       where r.account_id = :accountId and r.request_id = any(:requests)
+     union all
+     select t.cert_id, a.name from certificates t join agents a using (account_id, agent_id)
+       where t.account_id = :accountId and t.cert_id = any(:certificates)`,
+    {
+      accountId,
+      platforms: of("platform_id").filter(isUuid),
+      connections: of("connection_id").filter(isUuid),
+      agents: of("agent_id"),
+      requests: of("request_id"),
+      certificates: of("cert_id"),
+    },
+  );
+  return Object.fromEntries(rows.map(({ id, name }) => [id, name]));
 }
 
 function show(row: OrganizationActivityRow): ActivityEntry {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { KEPT_ACTS } from "../../src/organizations/activity.ts";
 import { wholeApi } from "../http/walk/world.ts";
 import type { Person } from "../support/api.ts";
 import { actingFor, addMember } from "../support/members.ts";
@@ -70,5 +71,62 @@ describe("the activity list", () => {
       items: [{ operation: "leave_organization" }],
       actors: byEmail,
     });
+  });
+
+  test("has a personal account's own changes and refusals, with names, and nobody else's", async () => {
+    const [person, stranger] = [await api.person(), await api.person()];
+    const platform = await registerPlatform(person, { name: "Shop" }, "/v1/service/platforms/personal");
+    const agent = await createAgent(person.client, platform);
+    const request = await selfRequest(person, platform.connectionId);
+    await person.client.post("/v1/service/delegations/unknown/revoke", {});
+    const { items, actors, names } = await activityOf(person);
+    expect(items).toMatchObject([
+      { operation: "revoke_delegation", status: "refused", target: { cert_id: "unknown" } },
+      { operation: "request_delegation", status: "done", target: { request_id: request, agent_id: agent } },
+      { operation: "register_personal_platform", target: { platform_id: platform.platformId } },
+    ]);
+    expect(actors).toEqual([{ account_id: person.accountId, email: person.email }]);
+    const agentName = expect.any(String);
+    expect(names).toEqual({
+      [platform.platformId]: "Shop",
+      [platform.connectionId]: "Shop",
+      [agent]: agentName,
+      [request]: agentName,
+    });
+    await stranger.client.get(`/v1/service/platforms/${platform.platformId}`);
+    await stranger.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, {
+      body: { name: "Mine" },
+    });
+    expect(await activityOf(stranger)).toMatchObject({
+      items: [{ operation: "change_platform", status: "refused" }],
+      names: {},
+    });
+  });
+
+  test("keeps the last acts of each person with each operation, and as many refusals", async () => {
+    const owner = await organization();
+    const member = await addMember(api, owner.accountId, "owner");
+    const rename = (of: Person, name: string) =>
+      actingFor(of, owner.accountId).patch("/v1/service/organization", { organization_name: name });
+    await rename(member, "Mills");
+    await rename(owner, "Engines");
+    await api.db.raw(
+      `insert into organization_activity select organization_id, uuidv7(), occurred_at - n * interval '1 second',
+         actor_account_id, actor_email, actor_role, operation, target, state.status, error_code
+       from organization_activity, generate_series(1, ?) as n, (values ('done'), ('refused')) as state (status)
+       where organization_id = ? and actor_account_id = ?`,
+      [KEPT_ACTS, owner.accountId, owner.accountId],
+    );
+    await rename(owner, "Analytical Engines");
+    const kept = await api.db("organization_activity").where({ organization_id: owner.accountId });
+    const count = (of: Person, status: string) =>
+      kept.filter((row) => row.actor_account_id === of.accountId && row.status === status).length;
+    expect([count(member, "done"), count(owner, "done"), count(owner, "refused")]).toEqual([
+      1,
+      KEPT_ACTS,
+      KEPT_ACTS,
+    ]);
+    const { items } = await activityOf(owner, "?limit=2");
+    expect(items).toMatchObject([{ status: "done" }, { status: "done" }]);
   });
 });

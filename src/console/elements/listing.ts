@@ -1,4 +1,6 @@
+import { ApiError } from "../../errors.ts";
 import { type Html, html, type Piece } from "../../html/html.ts";
+import { sentence } from "../core/forms.ts";
 import type { Visit } from "../core/page.ts";
 import type { Texts } from "../texts/texts.ts";
 
@@ -57,6 +59,19 @@ export function filterForm(visit: Visit, { label, content }: { label: string; co
 /** Returns the query parameters of a filter form. Omits empty fields. */
 export function filtersOf(visit: Visit, names: readonly string[]): Record<string, string | undefined> {
   return Object.fromEntries(names.map((name) => [name, visit.query[name] || undefined]));
+}
+
+/** Returns a function that replaces the refusal of a list's filters by `empty` and the reason. */
+export function orFault<Empty extends object>(empty: Empty) {
+  return (error: unknown): Empty & { fault: string } => {
+    if (!(error instanceof ApiError) || error.code !== "invalid_request") throw error;
+    return { ...empty, fault: error.message };
+  };
+}
+
+/** Returns why a list's filters were refused. */
+export function faultNote({ listing }: Texts, fault: string): Html {
+  return html`<p class="refusal" role="alert">${listing.wrong} ${sentence(fault)}</p>`;
 }
 
 /** Returns a hidden note, which a script shows when part of the page could not be updated. */

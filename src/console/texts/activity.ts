@@ -1,14 +1,20 @@
-/** Texts of the page about the members' changes. */
+/** Texts of the page about people's changes. */
 export const ACTIVITY = {
   title: "Who did what",
-  lead: "Every call by which a member changed something, or was refused. Newest first, and kept permanently.",
-  caption: "What members did",
+  lead: "Every call by which a member changed something, or was refused. Newest first.",
+  ownTitle: "What you did",
+  ownLead: "Every change that you made for your own account, or that was refused. Newest first.",
+  kept: "Of each person, the list keeps the last 1,000 changes of each kind, and as many refusals.",
+  caption: "Changes, newest first",
   when: "When",
   who: "Who",
   what: "What",
   about: "About",
   outcome: "Outcome",
-  none: "Nobody did anything yet.",
+  none: "Nothing to show. Once somebody approves a request or changes something, it is listed here.",
+  everything: "Everything",
+  keepLead:
+    "All changes of this list, on all its pages: for a spreadsheet (CSV), or with a line of JSON for each change (NDJSON).",
   member: "Member",
   everybody: "Everybody",
   former: (email: string) => `${email} (no member any more)`,

@@ -22,7 +22,6 @@ export const HISTORY = {
   empty:
     "Nothing was decided yet. Once an application asks whether an agent may do something, it is listed here.",
   nothing: "Nothing in the history matches the filters.",
-  wrong: "The filters cannot be used:",
   elsewhere: "decided elsewhere",
   newer: "Look for newer ones",
   live: { on: "Stop updating", off: "Keep up to date", news: "New in the list:" },
@@ -32,6 +31,7 @@ export const HISTORY = {
   csv: "CSV",
   ndjson: "NDJSON",
   check: "Check a receipt",
+  activity: (isOwn: boolean) => (isOwn ? "What you did" : "Who did what"),
   event: {
     title: { allow: "It was allowed", deny: "It was denied", indeterminate: "It could not be decided" },
     presented: "A proof was shown",

@@ -77,6 +77,7 @@ export const texts = {
     copy: "Copy",
     copied: "Copied",
     download: "Download",
+    wrong: "The filters cannot be used:",
     inUtc: "Show times in UTC",
     inOwnZone: "Show times in my time zone",
     inZone: (label: string, zone: string) => `${label} (${zone})`,

@@ -216,6 +216,12 @@ export const mailsAndMakers = {
       table: "delegation_requests",
       on: "(expires_at) where status in ('pending', 'expired')",
     },
+    {
+      // For the limit of each person's acts with one operation.
+      name: "organization_activity_alike",
+      table: "organization_activity",
+      on: "(organization_id, actor_account_id, operation, (status = 'refused'), occurred_at desc, activity_id desc)",
+    },
     { name: "notices_account", table: "notices", on: "(account_id, type, created_at)" },
   ],
 };

@@ -1,6 +1,7 @@
 import { type IncomingMessage, request } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { csvHead, csvLine } from "../../../src/console/pages/history/export.ts";
+import { csvHead, csvLine } from "../../../src/console/elements/list_file.ts";
+import { HISTORY_COLUMNS } from "../../../src/console/pages/history/export.ts";
 import type { NamedEntry } from "../../../src/history/history_entry.ts";
 import { startApi, type TestApi } from "../../support/api.ts";
 import { XSS_CORPUS } from "../../support/xss_corpus.ts";
@@ -155,7 +156,9 @@ describe("a CSV file", () => {
     const seen = await historyViewer(api);
     const file = await seen.client.get(`${PATH}?format=csv`);
     expect(file.headers.get("content-type")).toBe("text/csv; charset=utf-8; header=present");
-    const [names, ...lines] = cellsOf(csvHead() + file.text.split("\r\n").slice(1).join("\r\n"));
+    const [names, ...lines] = cellsOf(
+      csvHead(HISTORY_COLUMNS) + file.text.split("\r\n").slice(1).join("\r\n"),
+    );
     expect(names?.[0]).toBe("occurred_at");
     expect(lines.map((cells) => cells[1])).toEqual([seen.ids.elsewhere, seen.ids.denied, seen.ids.allowed]);
     expect(lines[1]?.slice(3, 6)).toEqual(["deny", "not_delegated", "payments:send"]);
@@ -175,7 +178,7 @@ describe("a CSV file", () => {
     "=cmd|' /C calc'!A0",
     '=HYPERLINK("https://attacker.example")',
   ])("marks %j as text, not as a formula", (formula) => {
-    const [cells] = cellsOf(csvLine(event(formula)));
+    const [cells] = cellsOf(csvLine(HISTORY_COLUMNS, event(formula)));
     expect(cells?.filter((cell) => cell.endsWith(formula))).toHaveLength(6);
     for (const cell of cells ?? []) if (cell.endsWith(formula)) expect(cell).toBe(`'${formula}`);
   });
@@ -183,7 +186,7 @@ describe("a CSV file", () => {
   test.each(["a,b", 'say "no"', "one\r\ntwo", "plain", "a=b", ...XSS_CORPUS])(
     "keeps %j unchanged",
     (text) => {
-      const [cells] = cellsOf(csvLine(event(text)));
+      const [cells] = cellsOf(csvLine(HISTORY_COLUMNS, event(text)));
       expect(cells).toHaveLength(21);
       expect(JSON.parse(cells?.at(-2) ?? "")).toEqual({ path: text });
       expect(cells?.filter((cell) => cell === text || cell === `'${text}`)).toHaveLength(6);

@@ -72,9 +72,7 @@ describe("the account that a person acts for", () => {
     expect(
       await to(other.owner.client, `/console/organization/domains/${other.ids.domain}`, "Analytical Engines"),
     ).toBe(`${start}/organization/domains`);
-    expect(await to(other.owner.client, "/console/organization/activity", "Analytical Engines")).toBe(
-      `${start}/organization/activity`,
-    );
+    expect(await to(other.owner.client, "/console/activity", "Analytical Engines")).toBe(`${start}/activity`);
   });
 
   test("must be an account that the person is a member of, and the pages of any other account show an explanation", async () => {

@@ -4,6 +4,7 @@ import { contract } from "../../http/walk/documented.ts";
 import { documentedRows } from "../../organizations/role_table.ts";
 import { startApi, type TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
+import { registerPlatform } from "../../support/platform_world.ts";
 import { browserOf, formIn } from "../support/console.ts";
 import { organizationOf } from "./organization.ts";
 
@@ -182,7 +183,7 @@ describe("the activity page", () => {
     const path = `/v1/service/organization/members/${gone.accountId}`;
     for (let n = 0; n < 2; n++) await owner.client.call("DELETE", path);
     await owner.client.call("DELETE", path.replace(gone.accountId, approver.accountId));
-    const { words, text } = await open("/console/organization/activity");
+    const { words, text } = await open("/console/activity");
     expect(words).toContain(`Removed a member member ${gone.email} ✓ Done`);
     expect(words).toContain(`Removed a member member ${approver.email} ✕ Refused`);
     expect(words).toContain(`Refused ${texts.activity.refusals.not_found}`);
@@ -198,15 +199,44 @@ describe("the activity page", () => {
     await browserOf(api, approver.client).client.call("POST", "/v1/service/organization/leave", {
       headers: { "x-service-account": String(ids.organization) },
     });
-    const { words } = await open("/console/organization/activity");
+    const { words } = await open("/console/activity");
     expect(words).toMatch(
       /Left the organization.*Gave a member another role.*Invited somebody role auditor address/,
     );
     expect(words).toContain("role auditor");
-    const one = await open(`/console/organization/activity?account_id=${approver.accountId}`);
+    const one = await open(`/console/activity?account_id=${approver.accountId}`);
     expect(one.words).toContain("Left the organization");
     expect(one.words).not.toContain("Invited somebody role");
     expect(one.words).toContain(`${owner.email}`);
+  });
+
+  test("shows a person's own changes with names, by kind and by day, and as a file", async () => {
+    const person = await api.person();
+    const platform = await registerPlatform(person, { name: "Shop" });
+    await person.client.post("/v1/service/delegations/unknown/revoke", {});
+    const { open, client } = browserOf(api, person.client);
+    const { words, text } = await open("/console/activity");
+    expect(words).toContain("What you did");
+    expect(words).toMatch(/Revoked a delegation delegation unknown . Refused.*Registered a platform/);
+    const link = `<a href="/console/platforms/${platform.platformId}" title="${platform.platformId}"><bdi>Shop</bdi></a>`;
+    expect(text).toContain(link);
+    expect(words).not.toContain("Member");
+    const rows = async (query: string) =>
+      [...(await open(`/console/activity?${query}`)).text.matchAll(/<time /g)].length;
+    expect(await rows("operation=revoke_delegation")).toBe(1);
+    expect(await rows("to=2001-01-01")).toBe(0);
+    expect(await rows("from=2001-01-01")).toBe(2);
+    expect((await open("/console/activity?from=soon")).words).toContain("The filters cannot be used:");
+    const file = async (query: string) => (await client.get(`/console/activity/export?${query}`)).text;
+    const lines = (await file("format=ndjson")).trimEnd().split("\n");
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { operation: "revoke_delegation", status: "refused" },
+      { status: "done", names: { [platform.platformId]: "Shop" } },
+      { complete: true, entries: 2 },
+    ]);
+    expect(await file("format=csv&operation=revoke_delegation")).toContain(
+      '"revoke_delegation","refused","not_found"',
+    );
   });
 });
 

@@ -4,7 +4,7 @@ import type { Database } from "../../../src/db/database.ts";
 export type Fingerprint = Record<string, string>;
 
 /**
- * Excludes the migrations' tables, the organizations' activity, which also records refusals, and the mails
+ * Excludes the migrations' tables, the activity list, which also records refusals, and the mails
  * about earlier requests and links, which the API sends at any time.
  */
 export async function fingerprintOf(db: Database): Promise<Fingerprint> {

@@ -1,63 +1,40 @@
 import type { NamedEntry } from "../../../history/history_entry.ts";
 import type { ExportAnswer } from "../../../history/routes.ts";
 import { page, type Visit } from "../../core/page.ts";
+import { type FileColumn, listFile, partsFrom } from "../../elements/list_file.ts";
 import { askedFor } from "./filters.ts";
 
 /** Number of events that one call reads and keeps in memory. */
 const READ = "1000";
 
+type Part = { items: ExportAnswer["events"]; next_cursor: string | null };
+
 /**
  * The page that downloads the filtered history as one file of any length, newest first. It reads each part
  * during the download, in a separate statement. `before` continues a file after its last complete line.
  */
-export const exportPage = page<ExportAnswer>({
+export const exportPage = page<Part>({
   id: "history_export",
   path: "/console/history/export",
   operations: ["export_audit_events"],
   load: (visit) => read(visit),
-  file(visit, first) {
-    const isCsv = visit.query.format === "csv";
-    const day = visit.now.toISOString().slice(0, 10);
-    return {
-      name: `history-${day}.${isCsv ? "csv" : "ndjson"}`,
-      type: isCsv ? "text/csv; charset=utf-8; header=present" : "application/x-ndjson",
-      content: isCsv ? csvHead() : "",
-      rest: isCsv ? csvPieces(visit, first) : jsonPieces(visit, first),
-    };
-  },
+  file: (visit, first) =>
+    listFile(visit, {
+      name: "history",
+      counted: "events",
+      columns: HISTORY_COLUMNS,
+      parts: partsFrom(first, (cursor) => read(visit, cursor)),
+    }),
 });
 
-function read(visit: Visit, cursor?: string): Promise<ExportAnswer> {
-  const { before } = visit.query;
-  return visit.call("export_audit_events", { query: { ...askedFor(visit), before, limit: READ, cursor } });
+async function read(visit: Visit, cursor?: string): Promise<Part> {
+  const query = { ...askedFor(visit), before: visit.query.before, limit: READ, cursor };
+  const { events, next_cursor } = await visit.call("export_audit_events", { query });
+  return { items: events, next_cursor };
 }
 
-async function* pagesFrom(visit: Visit, first: ExportAnswer): AsyncGenerator<ExportAnswer["events"]> {
-  let page = first;
-  yield page.events;
-  while (page.next_cursor !== null) {
-    page = await read(visit, page.next_cursor);
-    yield page.events;
-  }
-}
-
-async function* csvPieces(visit: Visit, first: ExportAnswer): AsyncGenerator<string> {
-  for await (const events of pagesFrom(visit, first)) yield events.map(csvLine).join("");
-}
-
-/** Returns a line for each event. The last line says that the file is complete and how many events it has. */
-async function* jsonPieces(visit: Visit, first: ExportAnswer): AsyncGenerator<string> {
-  let count = 0;
-  for await (const events of pagesFrom(visit, first)) {
-    count += events.length;
-    yield events.map((event) => `${JSON.stringify(event)}\n`).join("");
-  }
-  yield `${JSON.stringify({ complete: true, events: count })}\n`;
-}
-
-type Cell = string | null | undefined;
-
-const COLUMNS: readonly [name: string, of: (event: NamedEntry) => Cell][] = [
+/** The columns of the history as a CSV file. */
+export const HISTORY_COLUMNS: readonly FileColumn<NamedEntry>[] = [
   ["occurred_at", (event) => event.occurred_at],
   ["event_id", (event) => event.event_id],
   ["event_type", (event) => event.event_type],
@@ -82,29 +59,6 @@ const COLUMNS: readonly [name: string, of: (event: NamedEntry) => Cell][] = [
 ];
 
 /** Writes facts as JSON, because texts of strangers may contain any separator. */
-function factsOf(facts: Record<string, string> | undefined): Cell {
+function factsOf(facts: Record<string, string> | undefined): string | undefined {
   return facts && JSON.stringify(facts);
-}
-
-/** Text that a spreadsheet would read as a formula, even after characters that the spreadsheet drops. */
-const FORMULA = /^[\s\0]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]/;
-
-/** Returns a CSV file's first line, with the byte order mark by which spreadsheets recognize UTF-8. */
-export function csvHead(): string {
-  return `\ufeff${lineOf(COLUMNS.map(([name]) => name))}`;
-}
-
-/** Returns an event as a CSV line (RFC 4180). */
-export function csvLine(event: NamedEntry): string {
-  return lineOf(COLUMNS.map(([, of]) => of(event)));
-}
-
-function lineOf(cells: readonly Cell[]): string {
-  return `${cells.map(quoted).join(",")}\r\n`;
-}
-
-/** Quotes a cell. With an apostrophe before a formula, every spreadsheet reads the formula as text. */
-function quoted(cell: Cell): string {
-  const text = cell ?? "";
-  return `"${(FORMULA.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
 }

@@ -33,9 +33,13 @@ export function askedFor(visit: Visit): Query {
   return {
     ...rest,
     ...(presented ? { event_type: "proof.presented" } : { decision: result, decided: "true" }),
-    since: from && startOf(from, 0),
-    until: to && startOf(to, 1),
+    ...daysOf(from, to),
   };
+}
+
+/** Returns a query for whole days in UTC. `to` is the last day. */
+export function daysOf(from: string | undefined, to: string | undefined): Query {
+  return { since: from && startOf(from, 0), until: to && startOf(to, 1) };
 }
 
 /** Returns when the day begins that is `after` days after `day`. The operation refuses an invalid `day`. */

@@ -1,12 +1,10 @@
 import { addSeconds } from "../../../clock.ts";
-import { ApiError } from "../../../errors.ts";
 import type { DailyCounts } from "../../../history/daily_counts.ts";
 import type { NamedEntry } from "../../../history/history_entry.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
-import { sentence } from "../../core/forms.ts";
 import { page, Unchanged, type Visit } from "../../core/page.ts";
 import { decisionBadge, decisionsChart, reasonText } from "../../elements/decisions.ts";
-import { pager, staleNote, table } from "../../elements/listing.ts";
+import { faultNote, orFault, pager, staleNote, table } from "../../elements/listing.ts";
 import { labelledScope } from "../../elements/scopes.ts";
 import { moment, zoneSwitch } from "../../elements/values.ts";
 import { loadCounts } from "../credit.ts";
@@ -33,13 +31,17 @@ export const historyPage = page<History>({
   id: "history",
   path: "/console/history",
   operations: ["export_audit_events", "list_platforms", "list_account_agents", "count_decisions"],
-  navigation: { order: 50, label: (texts) => texts.history.title, also: ["/console/receipts"] },
+  navigation: {
+    order: 50,
+    label: (texts) => texts.history.title,
+    also: ["/console/receipts", "/console/activity"],
+  },
   load,
   title: ({ texts }) => texts.history.title,
   render: (visit, history) => html`<p class="lead">${visit.texts.history.lead}</p>
     ${chart(visit, history.counts)}
     ${historyFilter(visit, history.names)}
-    ${history.fault === undefined ? list(visit, history) : fault(visit, history.fault)}`,
+    ${history.fault === undefined ? list(visit, history) : faultNote(visit.texts, history.fault)}`,
 });
 
 async function load(visit: Visit): Promise<History> {
@@ -50,15 +52,11 @@ async function load(visit: Visit): Promise<History> {
     visit.call("list_platforms", { query: { limit: "100" } }),
     visit.call("list_account_agents", { query: { limit: "100" } }),
     cursor === undefined ? loadCounts(visit) : undefined,
-    visit.call("export_audit_events", { query: { ...asked, limit: SHOWN, cursor } }).catch(faultOf),
+    visit
+      .call("export_audit_events", { query: { ...asked, limit: SHOWN, cursor } })
+      .catch(orFault<Listed>({ events: [], next_cursor: null })),
   ]);
   return { ...listed, names: { platforms, agents }, counts };
-}
-
-/** Returns an empty list for filters that the operation refuses. */
-function faultOf(error: unknown): Listed {
-  if (!(error instanceof ApiError) || error.code !== "invalid_request") throw error;
-  return { events: [], next_cursor: null, fault: error.message };
 }
 
 /**
@@ -114,7 +112,8 @@ function list(visit: Visit, { events, next_cursor }: Listed): Html {
     </div>
   </section>
   ${events.length > 0 && files(visit)}
-  <p><a href=${visit.at("/receipts/check")}>${words.check}</a></p>`;
+  <p class="actions"><a href=${visit.at("/receipts/check")}>${words.check}</a>
+  ${visit.may("list_organization_activity") && html`<a href=${visit.at("/activity")}>${words.activity(visit.acting?.organization_name == null)}</a>`}</p>`;
 }
 
 function when({ at }: Visit, { event_id, occurred_at }: NamedEntry): Html {
@@ -152,10 +151,6 @@ function files({ own, path, query, texts }: Visit): Html {
   return html`<section class="card"><h2>${words.keep}</h2><p>${words.keepLead}</p>
     <p class="actions"><a class="button quiet" href=${to("csv")}>${words.csv}</a>
     <a class="button quiet" href=${to("ndjson")}>${words.ndjson}</a></p></section>`;
-}
-
-function fault({ texts }: Visit, message: string): Html {
-  return html`<p class="refusal" role="alert">${texts.history.wrong} ${sentence(message)}</p>`;
 }
 
 function pick(query: Visit["query"]): Record<string, string | undefined> {

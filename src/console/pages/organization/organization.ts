@@ -37,7 +37,7 @@ function glance(visit: Visit, { organization }: Data): Html {
   const links = [
     may("change_organization") && html`<a href=${at("/organization/settings")}>${words.settings}</a>`,
     html`<a href=${at("/organization/domains")}>${domains.title}</a>`,
-    may("list_organization_activity") && html`<a href=${at("/organization/activity")}>${activity.title}</a>`,
+    may("list_organization_activity") && html`<a href=${at("/activity")}>${activity.title}</a>`,
     html`<a href=${at("/organization/leave")}>${words.leave}</a>`,
   ];
   return html`<section class="card"><h2>${words.facts}</h2>
