@@ -22,6 +22,7 @@ import {
   withNames,
 } from "./history_entry.ts";
 import { receiptCheckRoute, receiptRoute } from "./receipt_routes.ts";
+import { searchHistory, searchWords } from "./search.ts";
 
 const historyFilters = z.object({
   event_type: historyEventType.optional(),
@@ -123,6 +124,7 @@ function eventRoute({ db }: { db: Database }): Route {
 
 const query = pageQuery.extend({
   ...historyFilters.shape,
+  search: searchWords,
   limit: z.preprocess(numberOf, z.int().min(1).max(1_000)).default(1_000),
 });
 const exportAnswer = z.object({
@@ -146,8 +148,20 @@ export function exportRoute({ db }: { db: Database }): Route {
     answer: { status: 200, schema: exportAnswer, description: "A page of events, newest first" },
     errors: [],
     async handle({ caller, query }) {
-      const found = withNames(db, findHistory(db, caller.accountId, query));
-      const { rows, next_cursor } = await readPage<NamedRow>(found, newestFirst, query);
+      const { accountId } = caller;
+      const { search, since, until, before } = query;
+      const found = findHistory(db, accountId, query);
+      const { rows, next_cursor } =
+        search === undefined
+          ? await readPage<NamedRow>(withNames(db, found), newestFirst, query)
+          : await searchHistory(db, {
+              accountId,
+              range: findHistory(db, accountId, { since, until, before }),
+              found,
+              order: newestFirst,
+              search,
+              page: query,
+            });
       return { body: { events: rows.map(showNamedRow), next_cursor } };
     },
   });

@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import { expect, test } from "vitest";
-import { csvHead, csvLine } from "../../src/console/pages/history/export.ts";
+import { csvHead, csvLine } from "../../src/console/elements/list_file.ts";
+import { HISTORY_COLUMNS } from "../../src/console/pages/history/export.ts";
 import type { Explanation } from "../../src/db/tables.ts";
 import type { NamedEntry } from "../../src/history/history_entry.ts";
 import { type HistoryRow, historyColumns, showHistoryRow } from "../../src/history/history_entry.ts";
@@ -61,8 +62,8 @@ test("a denial has the same explanation in its receipt, history, audit record an
     .where({ event_id: receipt.receipt_id })
     .first(...historyColumns(world.api.db))) as HistoryRow;
   expect(showHistoryRow(row).details).toEqual(entry.details);
-  const column = csvHead().replaceAll('"', "").trim().split(",").indexOf("failed_rule");
-  expect(csvLine(entry).trim().split('","').slice(column).join('","')).toBe(
+  const column = csvHead(HISTORY_COLUMNS).replaceAll('"', "").trim().split(",").indexOf("failed_rule");
+  expect(csvLine(HISTORY_COLUMNS, entry).trim().split('","').slice(column).join('","')).toBe(
     `constraints","max_amount","{""currency"":""EUR"",""max_amount"":""250""}","{""amount"":""300"",""currency"":""EUR""}","full"`,
   );
   const { body } = await app.person.client.get(`/v1/service/receipts/${receipt.receipt_id}`);

@@ -1,6 +1,6 @@
 import type { Database } from "../../../src/db/database.ts";
 
-/** Tables that change although a call was refused: counts, the activity list, and mails about earlier calls. */
+/** Tables that change although a call was refused: counts, the activity list, mails about earlier calls. */
 const CHANGING = ["rate_limits", "organization_activity", "mail_topics", "mailing_queues", "notices"];
 
 async function tablesOf(db: Database): Promise<string[]> {

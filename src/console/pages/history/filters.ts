@@ -8,6 +8,7 @@ import { filterForm, filtersOf } from "../../elements/listing.ts";
 
 /** The filter form's fields. Links from other pages may set them. */
 export const FILTER_FIELDS = [
+  "search",
   "from",
   "to",
   "result",
@@ -55,8 +56,12 @@ export function isNarrowed(visit: Visit): boolean {
 
 type Name = (typeof FILTER_FIELDS)[number];
 
-/** Filter fields that stay collapsed until one of them is used. */
-const FOLDED: readonly Name[] = ["decision_reason", "required_scope", "cert_id"];
+/** The maximum length of a field by its type. */
+const MAX_LENGTHS: Record<string, number | undefined> = { text: 512, search: 100 };
+
+/** Filter fields that are always visible. The other fields stay collapsed until one of them is used. */
+const VISIBLE: readonly Name[] = ["search", "result"];
+const FOLDED: readonly Name[] = FILTER_FIELDS.filter((name) => !VISIBLE.includes(name));
 
 /** Names that the form offers. */
 export type Names = { platforms: readonly PlatformAnswer[]; agents: readonly AccountAgentAnswer[] };
@@ -72,7 +77,7 @@ export function historyFilter(visit: Visit, { platforms, agents }: Names): Html 
       required: false,
       value: visit.query[name] ?? "",
       ...(more.hint !== undefined && { hint: more.hint }),
-      attributes: { type: more.type ?? "text", maxlength: more.type === undefined ? 512 : undefined },
+      attributes: { type: more.type ?? "text", maxlength: MAX_LENGTHS[more.type ?? "text"] },
     });
   const choice = (name: Name, label: string, choices: readonly Choice[]) =>
     selectField(visit, {
@@ -86,25 +91,26 @@ export function historyFilter(visit: Visit, { platforms, agents }: Names): Html 
   return filterForm(visit, {
     label: words.filters,
     content: html`
-      ${field("from", words.from, { type: "date" })}
-      ${field("to", words.to, { type: "date" })}
+      ${field("search", words.search, { type: "search", hint: words.searchHint })}
       ${choice("result", words.result, [
         ...(["allow", "deny", "indeterminate"] as const).map((value) => ({ value, label: decisions[value] })),
         { value: "presented", label: words.presented },
       ])}
-      ${choice(
-        "agent_id",
-        words.agent,
-        agents.map(({ agent_id, name }) => ({ value: agent_id, label: name })),
-      )}
-      ${choice(
-        "connection_id",
-        words.platform,
-        platforms.map(({ connection_id, name }) => ({ value: connection_id, label: name })),
-      )}
       <details open=${FOLDED.some((name) => visit.query[name])}>
         <summary>${words.more}</summary>
         <div class="filters">
+        ${field("from", words.from, { type: "date" })}
+        ${field("to", words.to, { type: "date" })}
+        ${choice(
+          "agent_id",
+          words.agent,
+          agents.map(({ agent_id, name }) => ({ value: agent_id, label: name })),
+        )}
+        ${choice(
+          "connection_id",
+          words.platform,
+          platforms.map(({ connection_id, name }) => ({ value: connection_id, label: name })),
+        )}
         ${choice(
           "decision_reason",
           words.reason,
@@ -115,6 +121,20 @@ export function historyFilter(visit: Visit, { platforms, agents }: Names): Html 
         </div>
       </details>`,
   });
+}
+
+/** Returns links to lists that people often need, and how to keep the current filter. */
+export function readyFilters(visit: Visit): Html {
+  const { own, path, now, texts } = visit;
+  const { ready, readyTitle, bookmark } = texts.history;
+  const dayBefore = (days: number) => new Date(now.getTime() - days * DAY_MS).toISOString().slice(0, 10);
+  const [today, week] = [dayBefore(0), dayBefore(6)];
+  return html`<nav class="actions" aria-label=${readyTitle}>
+      <a href=${own(path, { from: today })}>${ready.today}</a>
+      <a href=${own(path, { from: week, result: "deny" })}>${ready.denied}</a>
+      <a href=${own(path, { from: week, result: "indeterminate" })}>${ready.undecided}</a>
+    </nav>
+    ${isNarrowed(visit) && html`<p class="quiet">${bookmark}</p>`}`;
 }
 
 /** Adds the chosen value if it is not one of the choices, such as the agent of another account. */

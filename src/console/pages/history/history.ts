@@ -8,7 +8,7 @@ import { faultNote, orFault, pager, staleNote, table } from "../../elements/list
 import { labelledScope } from "../../elements/scopes.ts";
 import { moment, zoneSwitch } from "../../elements/values.ts";
 import { loadCounts } from "../credit.ts";
-import { askedFor, FILTER_FIELDS, historyFilter, isNarrowed, type Names } from "./filters.ts";
+import { askedFor, FILTER_FIELDS, historyFilter, isNarrowed, type Names, readyFilters } from "./filters.ts";
 
 const SHOWN = "25";
 /** An event is stored at most this many seconds after its time. */
@@ -41,6 +41,7 @@ export const historyPage = page<History>({
   render: (visit, history) => html`<p class="lead">${visit.texts.history.lead}</p>
     ${chart(visit, history.counts)}
     ${historyFilter(visit, history.names)}
+    ${readyFilters(visit)}
     ${history.fault === undefined ? list(visit, history) : faultNote(visit.texts, history.fault)}`,
 });
 
@@ -106,7 +107,8 @@ function list(visit: Visit, { events, next_cursor }: Listed): Html {
           { label: words.platform, cell: (event) => platformOf(visit, event) },
         ],
         items: events,
-        empty: isNarrowed(visit) || !isFirst ? words.nothing : words.empty,
+        empty:
+          next_cursor !== null ? words.searchOn : isNarrowed(visit) || !isFirst ? words.nothing : words.empty,
       })}
       ${pager(visit, next_cursor)}
     </div>
