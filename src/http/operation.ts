@@ -203,7 +203,8 @@ export function activityOf(route: Route, activity: Activity): Middleware | undef
     const { caller } = call;
     if (caller === undefined || !("person" in caller) || caller.person === undefined) return next();
     const target = { ...(call.params as Record<string, string>), ...route.activityDetails?.(call.body) };
-    const act = { accountId: caller.accountId, person: caller.person, operation: route.id, target };
+    const { accountId, person, organization } = caller;
+    const act = { accountId, person, operation: route.id, target, keepsAll: organization === true };
     const { reply } = await activity.run(act, async () => {
       const reply = await next();
       return { reply, ...(call.activityDetails && { activityDetails: call.activityDetails }) };

@@ -21,6 +21,8 @@ type Act = {
 };
 
 type Target = Act["target"];
+/** `keepsAll`: the account belongs to an organization, whose list loses no entry. */
+type ActOf = Act & { keepsAll: boolean };
 type HasDetails = { activityDetails?: Target };
 type End = { status: "done" | "refused"; error_code: string | null; target: Target };
 
@@ -30,7 +32,7 @@ export type Activity = {
    * Records an act, runs it, and records the result and the answer's `activityDetails`. So every change has
    * a row. The status remains `begun` if the process died or an error occurred.
    */
-  run<T extends HasDetails>(act: Act, work: () => Promise<T>): Promise<T>;
+  run<T extends HasDetails>(act: ActOf, work: () => Promise<T>): Promise<T>;
 };
 
 /** Creates an `Activity` that stores acts in the database. */
@@ -43,7 +45,7 @@ export function createActivity({ db, clock, log }: { db: Database; clock: Clock;
           await db("organization_activity")
             .where({ organization_id: act.accountId, activity_id: activityId })
             .update({ ...end, target: stored(target) });
-          await deleteBeyondLimit(db, act, end.status === "refused");
+          if (!act.keepsAll) await deleteBeyondLimit(db, act, end.status === "refused");
         } catch (error) {
           log.warn({ fault: describeFault(error) }, "the result of a person's act could not be recorded");
         }
@@ -85,13 +87,10 @@ export async function writeAct(
   return activityId;
 }
 
-/** The list keeps this many acts of one person with one operation, and as many refusals. */
+/** The list of a personal account keeps this many acts with one operation, and as many refusals. */
 export const KEPT_ACTS = 1_000;
 
-/**
- * Deletes a person's oldest acts with one operation beyond {@link KEPT_ACTS}. Refusals count separately. So
- * nobody can hide another person's acts, or acts of another kind, behind many acts of one kind.
- */
+/** Deletes a person's oldest acts with one operation beyond {@link KEPT_ACTS}. Refusals count separately. */
 async function deleteBeyondLimit(
   db: Database,
   { accountId, person, operation }: Act,

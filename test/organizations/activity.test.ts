@@ -103,30 +103,41 @@ describe("the activity list", () => {
     });
   });
 
-  test("keeps the last acts of each person with each operation, and as many refusals", async () => {
-    const owner = await organization();
-    const member = await addMember(api, owner.accountId, "owner");
-    const rename = (of: Person, name: string) =>
-      actingFor(of, owner.accountId).patch("/v1/service/organization", { organization_name: name });
-    await rename(member, "Mills");
-    await rename(owner, "Engines");
+  /** Adds more acts and refusals than a personal account keeps, and returns how many remain of each. */
+  async function flooded(
+    { accountId }: Person,
+    operation: string,
+    act: () => Promise<unknown>,
+  ): Promise<number[]> {
+    await act();
     await api.db.raw(
       `insert into organization_activity select organization_id, uuidv7(), occurred_at - n * interval '1 second',
          actor_account_id, actor_email, actor_role, operation, target, state.status, error_code
        from organization_activity, generate_series(1, ?) as n, (values ('done'), ('refused')) as state (status)
-       where organization_id = ? and actor_account_id = ?`,
-      [KEPT_ACTS, owner.accountId, owner.accountId],
+       where organization_id = ? and operation = ?`,
+      [KEPT_ACTS, accountId, operation],
     );
-    await rename(owner, "Analytical Engines");
-    const kept = await api.db("organization_activity").where({ organization_id: owner.accountId });
-    const count = (of: Person, status: string) =>
-      kept.filter((row) => row.actor_account_id === of.accountId && row.status === status).length;
-    expect([count(member, "done"), count(owner, "done"), count(owner, "refused")]).toEqual([
-      1,
-      KEPT_ACTS,
-      KEPT_ACTS,
-    ]);
-    const { items } = await activityOf(owner, "?limit=2");
+    await act();
+    const kept = await api.db("organization_activity").where({ organization_id: accountId, operation });
+    return ["done", "refused"].map((state) => kept.filter(({ status }) => status === state).length);
+  }
+
+  test("keeps the last acts of a person with each operation, and as many refusals", async () => {
+    const person = await api.person();
+    const platform = await registerPlatform(person);
+    const path = `/v1/service/platforms/${platform.platformId}`;
+    const kept = await flooded(person, "change_platform", () =>
+      person.client.call("PATCH", path, { body: { name: "Shop" } }),
+    );
+    expect(kept).toEqual([KEPT_ACTS, KEPT_ACTS]);
+    const { items } = await activityOf(person, "?limit=2");
     expect(items).toMatchObject([{ status: "done" }, { status: "done" }]);
+  });
+
+  test("keeps every act of an organization, so that no member can push out their own", async () => {
+    const owner = await organization();
+    const rename = () =>
+      owner.client.call("PATCH", "/v1/service/organization", { body: { organization_name: "Mills" } });
+    expect(await flooded(owner, "change_organization", rename)).toEqual([KEPT_ACTS + 2, KEPT_ACTS]);
   });
 });

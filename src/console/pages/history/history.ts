@@ -48,16 +48,24 @@ export const historyPage = page<History>({
 async function load(visit: Visit): Promise<History> {
   const asked = askedFor(visit);
   await refuseSeen(visit, asked);
-  const { cursor } = visit.query;
-  const [{ items: platforms }, { items: agents }, counts, listed] = await Promise.all([
+  const { cursor, fresh } = visit.query;
+  // The list asks for its own news every few seconds, and needs nothing else of the page.
+  if (fresh !== undefined) return { ...(await listed(visit, asked)), names: NO_NAMES, counts: undefined };
+  const [{ items: platforms }, { items: agents }, counts, events] = await Promise.all([
     visit.call("list_platforms", { query: { limit: "100" } }),
     visit.call("list_account_agents", { query: { limit: "100" } }),
     cursor === undefined ? loadCounts(visit) : undefined,
-    visit
-      .call("export_audit_events", { query: { ...asked, limit: SHOWN, cursor } })
-      .catch(orFault<Listed>({ events: [], next_cursor: null })),
+    listed(visit, asked),
   ]);
-  return { ...listed, names: { platforms, agents }, counts };
+  return { ...events, names: { platforms, agents }, counts };
+}
+
+const NO_NAMES = { platforms: [], agents: [] };
+
+function listed({ call, query }: Visit, asked: ReturnType<typeof askedFor>): Promise<Listed> {
+  return call("export_audit_events", { query: { ...asked, limit: SHOWN, cursor: query.cursor } }).catch(
+    orFault<Listed>({ events: [], next_cursor: null }),
+  );
 }
 
 /**
