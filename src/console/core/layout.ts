@@ -94,7 +94,7 @@ export function header(frame: Header): Html {
   const isComplete = session?.onboarding_step === "complete";
   const home = session !== undefined && acting === undefined ? own(ACCOUNT) : at("/");
   return html`<header class="top">
-    <a class="brand" href=${home}><svg class="logo" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><rect width="32" height="32" rx="7" /><path d="M9 8h7a8 8 0 0 1 0 16H9zm4 4v8h3a4 4 0 0 0 0-8z" /></svg><span>${texts.name}</span></a>
+    <a class="brand" href=${home}><svg class="logo" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true"><path d="M7 0h18a7 7 0 0 1 7 7v18a7 7 0 0 1-7 7H7a7 7 0 0 1-7-7V7a7 7 0 0 1 7-7z" /><path d="M9 8h7a8 8 0 0 1 0 16H9zm4 4v8h3a4 4 0 0 0 0-8z" /></svg><span>${texts.name}</span></a>
     ${isComplete && acting !== undefined && navigation(frame)}
     ${isComplete && who(frame)}
     ${session && !isComplete && html`<div class="who"><span class="email">${session.email}</span>${signOut(frame)}</div>`}
