@@ -1,5 +1,6 @@
 import type { Database } from "../../db/database.ts";
 import type { MailingQueueRow } from "../../db/tables.ts";
+import type { ScopeDescriptions } from "../../input/platform_fields.ts";
 import type { MailKind } from "./kinds.ts";
 
 /** A request that a mail mentions, in its current state. */
@@ -18,6 +19,8 @@ export type Subject = {
   publisher_domain: string | null;
   status: "pending" | "approved" | "denied" | "lapsed";
   requested_scope: string[];
+  /** What the platform said about its custom scopes when the request was made. */
+  scope_descriptions: ScopeDescriptions;
   /** Why the agent needs it, in the words of whoever asks. */
   purpose: string | null;
   requested_expires_at: Date | null;
@@ -87,7 +90,7 @@ export async function readSubjects(
     `select r.request_id, r.account_id, ${kind === "channel" ? "coalesce(h.organization_name, h.email) as " : "h."}organization_name, b.name as agent_name, p.name as platform_name,
             o.organization_name as publisher_name, case when o.account_id is not null then p.published_domain end
               as publisher_domain,
-            case when ${LAPSED} then 'lapsed' else r.status end as status, r.requested_scope, r.purpose, r.requested_expires_at, r.requested_expires_in, r.expires_at,
+            case when ${LAPSED} then 'lapsed' else r.status end as status, r.requested_scope, r.scope_descriptions, r.purpose, r.requested_expires_at, r.requested_expires_in, r.expires_at,
             coalesce(d.email, r.decided_user) as decided_by, coalesce(q.email, r.requested_user) as asked_by, t.approved_scope, t.cert_id, t.expires_at as ends_at,
             count(*) over ()::int as total
      from delegation_requests r

@@ -74,7 +74,7 @@ const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
           ? `${who} approved ${countOf(subject)} that you asked for. The agent may now:`
           : `${who} denied what you asked for. The agent did not get anything.`,
       ],
-      items: wordsOf(subject.approved_scope ?? []),
+      items: wordsOf(subject.approved_scope ?? [], subject),
       button: { label: "Look at the decision", path: requestPath(subject) },
       after: endText(subject, now),
       reason: "You get this mail because you asked.",
@@ -88,7 +88,7 @@ const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
       paragraphs: [
         `You approved ${countOf(subject)} of the platform ${quoted(subject.platform_name)}. The agent may now:`,
       ],
-      items: wordsOf(subject.approved_scope ?? []),
+      items: wordsOf(subject.approved_scope ?? [], subject),
       button: {
         label: "Look at it, or end it",
         path: accountPath(subject, `/delegations/${subject.cert_id}`),
@@ -146,7 +146,7 @@ function waiting(subject: Subject, now: Date): MailContent {
     ...(subject.purpose !== null && {
       purpose: `Why, in the words of whoever asked: ${quoted(subject.purpose)}`,
     }),
-    items: wordsOf(scopes),
+    items: wordsOf(scopes, subject),
     button: { label: "Look at the request", path: requestPath(subject) },
     after: `${end.sentence} Nothing happens until somebody approves. The request lapses ${endOn(subject.expires_at, now)}.`,
     reason: `You get this mail because you may decide for ${accountOf(subject)}.`,
@@ -211,9 +211,13 @@ function countOf({ approved_scope, requested_scope }: Subject): string {
     : `${count} of ${permissions(requested_scope.length)}`;
 }
 
-function wordsOf(scopes: readonly string[]): string[] {
-  const words = byRisk(scopes).map(
-    (scope) => SCOPE_WORDS[scope] ?? `Do what its platform calls ${quoted(scope)}`,
+/** Returns scopes in words. A custom scope has its platform's label, in quotes. Sensitive ones come first. */
+function wordsOf(scopes: readonly string[], { scope_descriptions: said }: Subject): string[] {
+  const describedAs = (scope: string) => (Object.hasOwn(said, scope) ? said[scope] : undefined);
+  const inOrder = byRisk(scopes, (scope) => describedAs(scope)?.sensitive === true);
+  const words = inOrder.map(
+    (scope) =>
+      SCOPE_WORDS[scope] ?? `Do what its platform calls ${quoted(describedAs(scope)?.label ?? scope)}`,
   );
   const more = words.length - LISTED;
   return more > 0 ? [...words.slice(0, LISTED), `and ${more} more`] : words;

@@ -1,3 +1,5 @@
+import { SOON_SECONDS } from "../../accounts/mailings/times.ts";
+import { addSeconds } from "../../clock.ts";
 import { type Html, html, type Piece } from "../../html/html.ts";
 import type { Texts } from "../texts/texts.ts";
 
@@ -62,12 +64,9 @@ export function utcDay(day: string): string {
   return UTC_DAY.format(new Date(`${day}T00:00:00Z`));
 }
 
-/** If a deadline is fewer milliseconds away than this, the day alone says too little. */
-const SOON_MS = 2 * 24 * 60 * 60 * 1000;
-
 /** Returns a `<time>` element with a deadline's day. Within two days, it has the time of day too. */
 export function deadline(at: string, now: Date): Html {
-  return Date.parse(at) - now.getTime() < SOON_MS ? time(at) : day(at);
+  return Date.parse(at) < addSeconds(now, SOON_SECONDS).getTime() ? time(at) : day(at);
 }
 
 /** Returns text without spaces, such as an address, that may be broken anywhere to fit a narrow column. */

@@ -18,6 +18,7 @@ export function subject(fields: Partial<Subject> = {}): Subject {
     publisher_domain: null,
     status: "pending",
     requested_scope: ["data:read", "payments:send"],
+    scope_descriptions: {},
     purpose: null,
     asked_by: null,
     requested_expires_at: null,

@@ -27,6 +27,18 @@ test("a mail quotes the purpose in the words of whoever asks", () => {
   expect(text).toContain("Why, in the words of whoever asked: “Refund customers who cancel”");
 });
 
+test("a mail names a custom scope with its platform's label, and sensitive scopes first", () => {
+  const refunds = { label: "Refund orders", description: "Pays customers back", sensitive: true };
+  const request = subject({
+    requested_scope: ["data:read", "custom:orders:refund", "custom:orders:list"],
+    scope_descriptions: { "custom:orders:refund": refunds },
+  });
+  const { text } = renderMail(mailContent("request_waits", [request], ONE), PLACE);
+  expect(shownOf(text)).toContain(
+    "- Do what its platform calls “Refund orders”\n- Read data\n- Do what its platform calls “custom:orders:list”",
+  );
+});
+
 test("a mail about a published platform names its organization and verified domain", () => {
   const published = subject({ publisher_name: "Webshop GmbH", publisher_domain: "webshop.example" });
   const { text } = renderMail(mailContent("request_waits", [published], ONE), PLACE);
@@ -52,6 +64,7 @@ test.each(mailKinds)("a mail of the kind %s contains no link that strangers chos
         status: "approved",
       },
       ...{ approved_scope: [`custom:${name}`], cert_id: "cert_1", purpose: name },
+      scope_descriptions: { [`custom:${name}`]: { label: name, description: name, sensitive: true } },
     });
     for (const subjects of [[hostile], [hostile, hostile]] as const) {
       const mail = renderMail(mailContent(kind, subjects, { now: NOW, total: subjects.length }), PLACE);
