@@ -63,3 +63,14 @@ async function roleIn(
 export function mayApprove(role: MemberRole | null): boolean {
   return role === "owner" || role === "approver";
 }
+
+/** Returns whether anybody can act for an account. Nobody can after its last member has deleted it. */
+export async function hasMembers(tx: Transaction, accountId: string): Promise<boolean> {
+  const own = await tx("accounts")
+    .where({ account_id: accountId })
+    .whereNotNull("own_role")
+    .first("account_id");
+  if (own !== undefined) return true;
+  const member = await tx("organization_members").where({ organization_id: accountId }).first("account_id");
+  return member !== undefined;
+}

@@ -1,5 +1,5 @@
 import type { Page } from "./core/page.ts";
-import { accountPage, namePage } from "./pages/account.ts";
+import { accountPage, deleteAccountPage, namePage } from "./pages/account.ts";
 import { addressPage, undoAddressPage } from "./pages/address.ts";
 import { agentAdoptionPage, platformAdoptionPage } from "./pages/adoption.ts";
 import { agentPage, deleteAgentPage } from "./pages/agent.ts";
@@ -78,6 +78,7 @@ export const consolePages: readonly Page[] = [
   appearancePage,
   namePage,
   addressPage,
+  deleteAccountPage,
   undoAddressPage,
   stopMailsPage,
   creditPage,

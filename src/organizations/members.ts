@@ -57,26 +57,33 @@ export async function changeMember(
   { accountId, role, by }: MemberChange,
 ): Promise<Member> {
   if (!isUuid(accountId)) throw new ApiError("not_found");
-  return db.transaction(async (tx) => {
-    const leaver = { accountId: organizationId, personId: accountId, stays: role !== null };
-    if (role !== "owner") await lockSetups(tx, { ...leaver, wasOwner: true });
-    await lockMembers(tx, organizationId);
-    const members = await listMembers(tx, organizationId);
-    const memberOf = (id: string) => members.find(({ account_id }) => account_id === id);
-    const member = memberOf(accountId);
-    const caller = memberOf(by);
-    if (member === undefined || caller === undefined) throw new ApiError("not_found");
-    const leaves = member === caller && role === null;
-    if (caller.role !== "owner" && !leaves) throw new ApiError("forbidden");
-    const hasOwner = members.some((each) => each !== member && each.role === "owner");
-    if (role !== "owner" && !hasOwner) throw new ApiError("last_owner");
-    await writeRole(tx, organizationId, accountId, role);
-    if (role !== "owner") {
-      await withdrawInvitations(tx, organizationId, accountId);
-      await endSetups(tx, { ...leaver, wasOwner: member.role === "owner" });
-    }
-    return { ...member, role: role ?? member.role };
-  });
+  return db.transaction((tx) => changeMemberIn(tx, organizationId, { accountId, role, by }));
+}
+
+/** Does the same as {@link changeMember} in a transaction of the caller. */
+export async function changeMemberIn(
+  tx: Transaction,
+  organizationId: string,
+  { accountId, role, by }: MemberChange,
+): Promise<Member> {
+  const leaver = { accountId: organizationId, personId: accountId, stays: role !== null };
+  if (role !== "owner") await lockSetups(tx, { ...leaver, wasOwner: true });
+  await lockMembers(tx, organizationId);
+  const members = await listMembers(tx, organizationId);
+  const memberOf = (id: string) => members.find(({ account_id }) => account_id === id);
+  const member = memberOf(accountId);
+  const caller = memberOf(by);
+  if (member === undefined || caller === undefined) throw new ApiError("not_found");
+  const leaves = member === caller && role === null;
+  if (caller.role !== "owner" && !leaves) throw new ApiError("forbidden");
+  const hasOwner = members.some((each) => each !== member && each.role === "owner");
+  if (role !== "owner" && !hasOwner) throw new ApiError("last_owner");
+  await writeRole(tx, organizationId, accountId, role);
+  if (role !== "owner") {
+    await withdrawInvitations(tx, organizationId, accountId);
+    await endSetups(tx, { ...leaver, wasOwner: member.role === "owner" });
+  }
+  return { ...member, role: role ?? member.role };
 }
 
 async function withdrawInvitations(

@@ -3,6 +3,7 @@ import { organizationName } from "../accounts/onboarding.ts";
 import type { Database } from "../db/database.ts";
 import { isoTime } from "../input/schemas.ts";
 import { memberRoles, type Route, route, type SessionCaller } from "../route.ts";
+import { type DeletionDeps, deletionRoutes } from "./account_deletion.ts";
 import { activityRoute } from "./activity.ts";
 import { type DomainDeps, domainRoutes } from "./domain_routes.ts";
 import { invitationRoutes } from "./invitation_routes.ts";
@@ -12,7 +13,7 @@ import { requireOrganization } from "./members.ts";
 import { publishRoutes } from "./publishing.ts";
 
 /** Dependencies of the operations on organizations. */
-export type OrganizationDeps = InviteDeps & DomainDeps;
+export type OrganizationDeps = InviteDeps & DomainDeps & DeletionDeps;
 
 /** Returns the operations on the organization that the caller acts for. */
 export function organizationsRoutes(deps: OrganizationDeps): Route[] {
@@ -23,6 +24,7 @@ export function organizationsRoutes(deps: OrganizationDeps): Route[] {
     ...domainRoutes(deps),
     ...publishRoutes(deps),
     activityRoute(deps),
+    ...deletionRoutes(deps),
   ];
 }
 

@@ -40,12 +40,12 @@ export async function revocationEvents(
 }
 
 /**
- * Revokes the active certificates of a connection or an agent. The caller must hold the connection's lock.
- * See {@link changeCertificates}.
+ * Revokes the active certificates of an agent, or of connections. The caller must hold the connections'
+ * locks. See {@link changeCertificates}.
  */
 export async function revokeCertificates(
   tx: Transaction,
-  of: AuthorityOf,
+  of: AuthorityOf | readonly string[],
   reason: string,
   now: Date,
 ): Promise<void> {
@@ -53,21 +53,25 @@ export async function revokeCertificates(
 }
 
 /**
- * Changes the active certificates of a connection or an agent. Call it last in a transaction. Until the
- * commit, every decision on these certificates waits, together with the other decisions of its batch. Locks
- * the rows in the same order as a batch of decisions does. Any other order could deadlock with a batch.
+ * Changes the active certificates of an agent, or of connections by their ids. Call it last in a transaction.
+ * Until the commit, every decision on these certificates waits, together with the other decisions of its
+ * batch. Locks the rows in the same order as a batch of decisions does. Any other order could deadlock with a
+ * batch.
  */
 export async function changeCertificates(
   tx: Transaction,
-  of: AuthorityOf,
+  of: AuthorityOf | readonly string[],
   change: Partial<CertificateRow>,
 ): Promise<void> {
-  const active = { ...of, status: "approved" } as const;
-  const pinned = tx("certificates")
-    .select("cert_id")
-    .where(active)
-    .orderBy(["account_id", "cert_id"])
-    .forNoKeyUpdate();
+  const active = () => {
+    const approved = tx("certificates").where({ status: "approved" });
+    return isList(of) ? approved.whereIn("connection_id", [...of]) : approved.where({ ...of });
+  };
+  const pinned = active().select("cert_id").orderBy(["account_id", "cert_id"]).forNoKeyUpdate();
   await tx.count().from(pinned.as("pinned"));
-  await tx("certificates").where(active).update(change);
+  await active().update(change);
+}
+
+function isList(of: AuthorityOf | readonly string[]): of is readonly string[] {
+  return Array.isArray(of);
 }

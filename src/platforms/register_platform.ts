@@ -1,3 +1,4 @@
+import { hasMembers } from "../accounts/member_role.ts";
 import { addSeconds, type Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
@@ -107,6 +108,8 @@ function draftOf(owner: Owner, platform: NewPlatform): Draft {
 /** The lock makes concurrent registrations for an account wait, so that each counts the earlier platforms. */
 async function checkLimits(tx: Transaction, { owner, platform }: Draft): Promise<void> {
   await tx("accounts").select("account_id").where({ account_id: owner.accountId }).forNoKeyUpdate();
+  // A person may have deleted the account after the call began.
+  if (!(await hasMembers(tx, owner.accountId))) throw new ApiError("not_found");
   if (platform.externalId !== null) {
     const taken = await tx("platforms").where({ external_id: platform.externalId }).first("platform_id");
     if (taken !== undefined) throw new ApiError("external_conflict");

@@ -26,6 +26,7 @@ const APART = [
   "account",
   "account_name",
   "account_address",
+  "delete_account",
   "undo_address",
   "accept_invitation",
   "sign_out",

@@ -25,6 +25,7 @@ const withoutLock: Record<string, string> = {
   end_session: "ends one sign-in in one statement, whatever its state",
   logout: "ends sessions in one statement, whatever their state",
   send_address_codes: "writes the person's own codes, of which the last ones count",
+  send_deletion_code: "writes the person's own code, of which the last one counts",
   change_profile: "writes the person's own name, of which the last one counts",
   change_mail_choices: "writes the person's own rows, of which the last choice counts",
   stop_mails: "writes one row of the person, of which the last choice counts",

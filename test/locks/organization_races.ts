@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect } from "vitest";
+import { accountCode } from "../support/account_codes.ts";
 import type { Person, TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { actingFor, addMember } from "../support/members.ts";
@@ -47,6 +48,37 @@ const demoteOwner = ({ owner }: Team): Sql => [
 
 /** Races of the operations on organizations, their members and domains. */
 export const organizationRaces: Record<string, RaceRow[]> = {
+  delete_account: [
+    {
+      title: "whose code another call uses",
+      gets: ["400 invalid_code"],
+      async prepare(api) {
+        const person = await api.person();
+        await person.client.post("/v1/auth/account/deletion-code");
+        const body = { address_code: await accountCode(api, person.email) };
+        return {
+          holds: ["select from account_codes where account_id = $1 for share", person.accountId],
+          meanwhile: ["delete from account_codes where account_id = $1", person.accountId],
+          call: () => person.client.call("DELETE", "/v1/auth/account", { body }),
+        };
+      },
+    },
+    {
+      title: "of an owner who becomes the last one of an organization",
+      gets: ["409 last_owner"],
+      async prepare(api) {
+        const owner = await api.person({ organization_name: "Engines" });
+        const member = await addMember(api, owner.accountId, "owner");
+        await member.client.post("/v1/auth/account/deletion-code");
+        const body = { address_code: await accountCode(api, member.email) };
+        return {
+          holds: lockAccount(owner.accountId),
+          meanwhile: demoteOwner({ owner, member }),
+          call: () => member.client.call("DELETE", "/v1/auth/account", { body }),
+        };
+      },
+    },
+  ],
   change_organization: [
     ofMembers("that another call changes", "200", ({ owner }) =>
       owner.client.call("PATCH", ORGANIZATION, { body: { four_eyes: true } }),

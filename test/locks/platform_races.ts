@@ -233,6 +233,19 @@ export const platformRaces: Record<string, RaceRow[]> = {
   ],
   register_personal_platform: [
     {
+      title: "for an account that its person deletes",
+      gets: NOT_FOUND,
+      async prepare(api) {
+        const person = await api.person();
+        const body = { name: "Shop", surface_type: "agentic_api", default_allowed_scopes: ["data:read"] };
+        return {
+          holds: lockAccount(person.accountId),
+          meanwhile: ["update accounts set own_role = null where account_id = $1", person.accountId],
+          call: () => person.client.post("/v1/service/platforms/personal", body),
+        };
+      },
+    },
+    {
       title: "beside another registration",
       gets: ["201", "409 platform_limit"],
       async prepare(api) {

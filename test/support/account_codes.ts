@@ -39,3 +39,10 @@ export async function changeAddress(
   const answer = await person.client.post("/v1/auth/address", body);
   return { answer, newEmail, undo: () => foundInMail(api, person.email, /#code=([0-9a-f]{64})/) };
 }
+
+/** Deletes a person's account with the code in the mail. */
+export async function deleteAccount(api: TestApi, { client, email }: Person): Promise<HttpAnswer> {
+  await client.post("/v1/auth/account/deletion-code");
+  const body = { address_code: await accountCode(api, email) };
+  return client.call("DELETE", "/v1/auth/account", { body });
+}

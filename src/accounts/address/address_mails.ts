@@ -44,6 +44,21 @@ export function newAddressMail({ email, newEmail }: AddressChange, code: string)
   };
 }
 
+/** Returns the mail with the code that deletes an account. */
+export function deletionMail(email: string, code: string): Mail {
+  return {
+    to: email,
+    subject: "Code to delete your account",
+    text: lines(
+      `Your code is ${code}`,
+      "",
+      "Somebody who is signed in to your account wants to delete it, permanently.",
+      `If that is you, enter this code. ${VALID}`,
+      "If that is not you, sign in and end the sign-ins that you do not know, on the page of your account.",
+    ),
+  };
+}
+
 /** Returns the mail to the former address, with the link that puts the address back. */
 export function changedMail({ email, newEmail }: AddressChange, token: string, baseUrl: string): Mail {
   const content: MailContent = {

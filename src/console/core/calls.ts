@@ -18,6 +18,7 @@ import type { DailyCounts } from "../../history/daily_counts.ts";
 import type { ReceiptAnswer, ReceiptCheckAnswer } from "../../history/receipt_routes.ts";
 import type { EventAnswer, ExportAnswer, HistoryAnswer } from "../../history/routes.ts";
 import type { PartAnswer, SuspendedAnswer } from "../../installation/routes.ts";
+import type { DeletionAnswer } from "../../organizations/account_deletion.ts";
 import type { ActivityAnswer } from "../../organizations/activity.ts";
 import type { OrganizationDomainAnswer } from "../../organizations/domain_routes.ts";
 import type { InvitationAnswer, ReadInvitationAnswer } from "../../organizations/invitation_routes.ts";
@@ -40,6 +41,9 @@ type PageOf<Item> = { items: Item[]; next_cursor: string | null };
 /** The answers of API operations, by operation id. Each operation that a page declares needs an entry. */
 export type Answers = {
   get_session: SessionAnswer;
+  preview_account_deletion: DeletionAnswer;
+  send_deletion_code: { status: string };
+  delete_account: { deleted: true };
   send_address_codes: { status: string };
   change_address: { email: string };
   undo_address_change: { email: string };

@@ -1,6 +1,8 @@
 import { type Html, html } from "../../html/html.ts";
+import type { Answers } from "../core/calls.ts";
 import { page, signedIn, type Visit } from "../core/page.ts";
-import { ACCEPT_INVITATION, ACCOUNT, addressFor } from "../core/places.ts";
+import { ACCEPT_INVITATION, ACCOUNT, addressFor, SIGN_IN } from "../core/places.ts";
+import { textField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 import { table } from "../elements/listing.ts";
 import { badge, copyable, facts, type Tone } from "../elements/values.ts";
@@ -10,6 +12,7 @@ import { endSession, loadSessions, SESSION_FORM, sessionForm } from "./own_sessi
 import { nameFields } from "./welcome.ts";
 
 const NAME = `${ACCOUNT}/name`;
+const DELETE_ACCOUNT = `${ACCOUNT}/delete`;
 
 const TONES: Record<"enough" | "low" | "exhausted", Tone> = { enough: "good", low: "warn", exhausted: "bad" };
 
@@ -25,7 +28,8 @@ export const accountPage = page({
   },
   title: ({ texts }) => texts.ownAccount.title,
   render: (visit, { choices, sessions }) =>
-    html`${person(visit)}${accounts(visit)}${mailForm(visit, choices)}${sessionForm(visit, sessions)}${joining(visit)}`,
+    html`${person(visit)}${accounts(visit)}${mailForm(visit, choices)}${sessionForm(visit, sessions)}${joining(visit)}
+      <p><a href=${visit.own(DELETE_ACCOUNT)}>${visit.texts.deletion.link}</a></p>`,
   forms: {
     [MAIL_FORM]: {
       async submit(visit, fields) {
@@ -128,3 +132,84 @@ export const namePage = page({
     },
   },
 });
+
+type Ends = Answers["preview_account_deletion"];
+
+/** The page that shows what ends with the person's account, and deletes it with a code from a mail. */
+export const deleteAccountPage = page<Ends>({
+  id: "delete_account",
+  path: DELETE_ACCOUNT,
+  about: "person",
+  operations: ["delete_account", "preview_account_deletion", "send_deletion_code"],
+  load: ({ call }) => call("preview_account_deletion"),
+  title: ({ texts }) => texts.deletion.title,
+  back: ({ own, texts }) => ({ to: own(ACCOUNT), text: texts.ownAccount.title }),
+  render: (visit, ends) =>
+    visit.failure?.form === "delete"
+      ? codeForm(visit)
+      : html`${whatEnds(visit, ends)}${askForm(visit, ends)}`,
+  forms: {
+    send_code: {
+      async submit(visit) {
+        await visit.call("send_deletion_code");
+        return { title: visit.texts.deletion.enterTitle, content: codeForm(visit) };
+      },
+    },
+    delete: {
+      errorFields: { invalid_code: "address_code" },
+      faults: ({ address }) => ({ address_code: address.notACode }),
+      async submit({ call, own, texts: { deletion: words, address } }, fields) {
+        await call("delete_account", { body: { address_code: fields.get("address_code") } });
+        return {
+          title: words.deletedTitle,
+          content: html`<p class="lead">${words.deleted}</p>
+            <p><a class="button" href=${own(SIGN_IN)}>${address.signIn}</a></p>`,
+        };
+      },
+    },
+  },
+});
+
+function whatEnds({ texts }: Visit, { organizations, ...counts }: Ends): Html {
+  const { deletion: words } = texts;
+  return html`<p class="lead">${words.lead}</p>
+    <section class="card"><h2>${words.ends}</h2>${facts([
+      [words.delegations, String(counts.delegations)],
+      [words.requests, String(counts.requests)],
+      [words.platforms, String(counts.platforms)],
+      [words.agents, String(counts.agents)],
+    ])}<p>${words.also}</p></section>
+    ${
+      organizations.length > 0 &&
+      html`<section class="card"><h2>${words.organizations}</h2><ul>${organizations.map(
+        ({ organization_name, effect }) =>
+          html`<li><bdi>${organization_name}</bdi> ${words.effects[effect]}.</li>`,
+      )}</ul></section>`
+    }
+    <section class="card"><h2>${words.remains}</h2><p>${words.history}</p></section>`;
+}
+
+/** Offers no code while an organization would be left without an owner. */
+function askForm(visit: Visit, { organizations }: Ends): Html | false {
+  const { deletion: words } = visit.texts;
+  if (organizations.some(({ effect }) => effect === "last_owner")) return false;
+  return form(visit, { name: "send_code", content: html`<p>${words.sendHint}</p>`, submit: words.send });
+}
+
+function codeForm(visit: Visit): Html {
+  const { deletion: words, address } = visit.texts;
+  return html`<p class="lead">${words.enterLead(signedIn(visit).email)}</p>
+    ${form(visit, {
+      name: "delete",
+      tone: "danger",
+      content: textField(visit, {
+        form: "delete",
+        name: "address_code",
+        label: words.code,
+        hint: address.codeHint,
+        attributes: { autocomplete: "off", inputmode: "numeric", maxlength: 128, spellcheck: "false" },
+      }),
+      submit: words.delete,
+      beside: html`<a href=${visit.own(ACCOUNT)}>${words.keep}</a>`,
+    })}`;
+}

@@ -28,3 +28,34 @@ export const ADDRESS_TEXTS = {
     `Sign in with ${email}. Then look at what was approved in your name, and at the platforms and agents of your account.`,
   signIn: "Sign in",
 };
+
+/** Texts of the page with which a person deletes their account. */
+export const DELETION_TEXTS = {
+  link: "Delete your account",
+  title: "Delete your account",
+  lead: "This cannot be undone. Read what ends.",
+  ends: "What ends",
+  platforms: "Platforms, with their keys and callbacks",
+  agents: "Agents",
+  delegations: "Delegations, which are revoked immediately",
+  requests: "Requests that wait",
+  organizations: "Your organizations",
+  effects: {
+    ends: "ends, because you are its only member",
+    left: "goes on without you. What you have set up for it ends, unless another owner takes it over first",
+    last_owner: "needs an owner. Make another member an owner, or remove all other members so that it ends",
+  },
+  also: "Your name, your e-mail address and every sign-in are erased. What is left of the credit is lost.",
+  remains: "What remains",
+  history:
+    "The history of decisions and the postings of the credit remain, with the id of the account instead of your address. Organizations keep your address in their list of who did what. The key vault keeps the key of the account, so that everybody can check that its delegations are revoked.",
+  send: "Send me a code",
+  sendHint: "To delete the account, you enter a code from a mail.",
+  enterTitle: "Enter the code to delete your account",
+  enterLead: (email: string) => `We sent a code to ${email}. It can be used once, within 30 minutes.`,
+  code: "Code",
+  delete: "Delete the account",
+  keep: "Keep the account",
+  deletedTitle: "Your account is deleted",
+  deleted: "You are signed out. If you sign in again with your address, you open a new account.",
+};

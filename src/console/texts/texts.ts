@@ -1,4 +1,4 @@
-import { ADDRESS_TEXTS } from "./account.ts";
+import { ADDRESS_TEXTS, DELETION_TEXTS } from "./account.ts";
 import { ACTIVITY } from "./activity.ts";
 import { ADOPTION, AGENT, AGENT_NOTICES, AGENTS } from "./agents.ts";
 import { CALLBACKS, WEBHOOK_SECRET } from "./callbacks.ts";
@@ -61,6 +61,7 @@ export const texts = {
   ownAccount: OWN_ACCOUNT,
   channel: CHANNEL,
   address: ADDRESS_TEXTS,
+  deletion: DELETION_TEXTS,
   mails: MAILS,
   organization: ORGANIZATION,
   invitation: INVITATION,

@@ -4,6 +4,7 @@ import type { ConnectionRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { appendEvents, type LifecycleEvent } from "../../events/outbox.ts";
 import { isUuid } from "../../ids.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import type { ApiKeyFinder } from "../api_keys/api_key_finder.ts";
 import { type RetireDeps, retireKeys } from "../api_keys/rotate_key.ts";
 import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
@@ -85,15 +86,7 @@ export async function removeConnection(
     if (record.removed_at !== null) return { removedAt: record.removed_at, retired: [] };
     await check?.(tx);
     const now = deps.clock.now();
-    const retired = await endConnection(tx, record, now);
-    const fields = {
-      connection_id: connectionId,
-      org_id: accountId,
-      removed_at: now.toISOString(),
-    };
-    const revoked = await revocationEvents(tx, { connection_id: connectionId }, REMOVAL_REASON, now);
-    const removed: LifecycleEvent = { type: "connection.removed", connectionId, fields };
-    await appendEvents(tx, deps.secretBox, [...revoked, removed], now);
+    const retired = await endConnection(tx, deps.secretBox, record, now);
     await revokeCertificates(tx, { connection_id: connectionId }, REMOVAL_REASON, now);
     return { removedAt: now, retired };
   });
@@ -103,12 +96,40 @@ export async function removeConnection(
 }
 
 /**
- * Ends everything of a connection. Ends the certificates last, because decisions on them wait from then
- * until the commit. Returns the prefixes of the ended keys.
+ * Removes all connections of an account, as {@link removeConnection} does with one. The caller must hold the
+ * locks of the connections, and must call it last in the transaction. Returns the prefixes of the ended keys,
+ * which the caller passes to the finder after the commit.
+ */
+export async function removeConnections(
+  tx: Transaction,
+  secretBox: SecretBox,
+  accountIds: readonly string[],
+  now: Date,
+): Promise<string[]> {
+  const records = await selectPlatforms(tx)
+    .whereIn("c.account_id", [...accountIds])
+    .whereNull("c.removed_at")
+    .orderBy("c.connection_id");
+  const retired: string[] = [];
+  for (const record of records) retired.push(...(await endConnection(tx, secretBox, record, now)));
+  await revokeCertificates(
+    tx,
+    records.map(({ connection_id }) => connection_id),
+    REMOVAL_REASON,
+    now,
+  );
+  return retired;
+}
+
+/**
+ * Ends everything of a connection but its certificates, and emits the events. The caller ends the
+ * certificates last, because decisions on them wait from then until the commit. Returns the prefixes of the
+ * ended keys.
  */
 async function endConnection(
   tx: Transaction,
-  { connection_id, platform_id }: PlatformRecord,
+  secretBox: SecretBox,
+  { connection_id, platform_id, account_id }: PlatformRecord,
   now: Date,
 ): Promise<string[]> {
   const retired = await retireKeys(tx, connection_id, now);
@@ -119,5 +140,9 @@ async function endConnection(
     .update({ disabled_at: now, vault_due_at: now });
   await tx("connections").where({ connection_id }).update({ removed_at: now, undelivered_sealed: null });
   await tx("platforms").where({ platform_id }).update({ removed_at: now });
+  const fields = { connection_id, org_id: account_id, removed_at: now.toISOString() };
+  const revoked = await revocationEvents(tx, { connection_id }, REMOVAL_REASON, now);
+  const removed: LifecycleEvent = { type: "connection.removed", connectionId: connection_id, fields };
+  await appendEvents(tx, secretBox, [...revoked, removed], now);
   return retired;
 }

@@ -89,6 +89,7 @@ export const visits: Record<string, Reached> = {
   account_name: { viewer: organizationOf, path: "/console/account/name" },
   appearance: { viewer: "complete", path: "/console/appearance" },
   account_address: { viewer: organizationOf, path: "/console/account/address" },
+  delete_account: { viewer: organizationOf, path: "/console/account/delete" },
   credit: { viewer: "busy", path: "/console/credit" },
   organization: { viewer: organizationOf, path: "/console/organization" },
   organization_settings: { viewer: organizationOf, path: "/console/organization/settings" },

@@ -4,6 +4,7 @@ import { declaredRoutes } from "./documented.ts";
 /** Calls that change an account but accept no `Idempotency-Key`, each with its reason. */
 const WITHOUT: Record<string, string> = {
   end_session: "ending a sign-in twice ends it once",
+  delete_account: "its answer clears cookies, which are not kept; its code can be used once",
   logout: "its answer clears cookies, which are not kept; ending a session twice ends it once",
   create_challenge: "a kept challenge would be a spent one",
   present_proof: "a kept proof would be a spent or stale one",

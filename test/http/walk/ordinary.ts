@@ -1,6 +1,6 @@
 import { createStopTokens } from "../../../src/accounts/mailings/stop_links.ts";
 import { partNames } from "../../../src/installation/installation.ts";
-import { changeAddress } from "../../support/account_codes.ts";
+import { changeAddress, deleteAccount } from "../../support/account_codes.ts";
 import type { TestApi } from "../../support/api.ts";
 import { registerPlatform } from "../../support/platform_world.ts";
 import { agentPath, delegationCalls } from "./delegation_calls.ts";
@@ -108,6 +108,9 @@ export const ordinaryCalls: Record<string, Calls> = {
     const { undo } = await changeAddress(api, person);
     return [await api.client().post("/v1/auth/address/undo", { token: await undo() })];
   },
+  preview_account_deletion: async (_, { person }) => [await person.client.get("/v1/auth/account/deletion")],
+  send_deletion_code: async (_, { person }) => [await person.client.post("/v1/auth/account/deletion-code")],
+  delete_account: async (api) => [await deleteAccount(api, await api.person())],
   refresh_session: async (_, { person }) => [await person.client.post("/v1/auth/refresh")],
   get_session: async (_, { person }) => [await person.client.get("/v1/auth/session")],
   get_credits: async (_, { person, keyed }) => [

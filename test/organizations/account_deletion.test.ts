@@ -1,0 +1,201 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { browserOf } from "../console/support/console.ts";
+import { setScene } from "../http/walk/scene.ts";
+import { accountCode, addressCodes, deleteAccount } from "../support/account_codes.ts";
+import { type Person, startApi, type TestApi } from "../support/api.ts";
+import { steeredClock } from "../support/clock.ts";
+import { actingFor, addMember } from "../support/members.ts";
+import { errorCode, registerPlatform } from "../support/platform_world.ts";
+
+const PLATFORMS = "/v1/service/platforms";
+
+let api: TestApi;
+let person: Person;
+beforeAll(async () => {
+  api = await startApi({ clock: steeredClock() });
+});
+beforeEach(async () => {
+  person = await api.person();
+});
+afterAll(() => api.stop());
+
+const members = async (organizationId: string) =>
+  (await api.db("organization_members").where({ organization_id: organizationId })).map(
+    ({ account_id }) => account_id,
+  );
+const preview = async ({ client }: Person) => (await client.get("/v1/auth/account/deletion")).body;
+const remove = ({ client }: Person, address_code: string) =>
+  client.call("DELETE", "/v1/auth/account", { body: { address_code } });
+
+describe("the deletion of an account", () => {
+  test("ends API keys, agents, delegations and requests, and allows nothing after its answer", async () => {
+    const scene = await setScene(api);
+    const { connectionId } = scene.platform;
+    const { proof_ref } = await scene.proof();
+    const proof = { proof_ref, required_scope: "payments:send" };
+    expect(await preview(scene.person)).toMatchObject({
+      platforms: 1,
+      agents: 1,
+      delegations: 1,
+      requests: 1,
+    });
+    expect((await deleteAccount(api, scene.person)).status).toBe(200);
+    expect(errorCode(await scene.keyed("POST", "/v1/service/verify", proof))).toBe("invalid_api_key");
+    const certificates = await api.db("certificates").where({ connection_id: connectionId });
+    expect(certificates.map(({ status }) => status)).toEqual(certificates.map(() => "revoked"));
+    const requests = await api
+      .db("delegation_requests")
+      .where({ connection_id: connectionId, status: "pending" });
+    expect(requests).toEqual([]);
+    const agents = await api.db("agents").where({ connection_id: connectionId });
+    expect(
+      agents.every(({ disabled_at, vault_due_at }) => disabled_at !== null && vault_due_at === null),
+    ).toBe(true);
+    const events = (await api.events(connectionId)).map(({ event }) => event);
+    expect(events.slice(-2)).toEqual(["delegation.revoked", "connection.removed"]);
+    const listed = await api.client().get(`/v1/service/revocations/${scene.person.humanId}`);
+    expect(listed.text).toContain(scene.certId);
+  });
+
+  test("ends every sign-in and erases name, address and mail settings", async () => {
+    const other = api.client();
+    await other.signIn(person.email);
+    await person.client.call("PATCH", "/v1/service/mails", { body: { request_waits: "off" } });
+    const deleted = await deleteAccount(api, person);
+    expect(deleted).toMatchObject({ status: 200, body: { deleted: true } });
+    expect(person.client.cookie("service_session")).toBeUndefined();
+    expect((await other.get("/v1/auth/session")).status).toBe(401);
+    expect(await api.db("accounts").where({ account_id: person.accountId }).first()).toMatchObject({
+      email: `${person.accountId}@deleted.invalid`,
+      first_name: null,
+      last_name: null,
+      own_role: null,
+    });
+    expect(await api.db("mail_choices").where({ account_id: person.accountId })).toEqual([]);
+    const { account_id, onboarding_step } = await api.client().signIn(person.email);
+    expect(account_id).not.toBe(person.accountId);
+    expect(onboarding_step).toBe("profile");
+  });
+
+  test("needs the code of its own mail, which is not a code for another change", async () => {
+    const codes = await addressCodes(api, person);
+    expect(errorCode(await remove(person, codes.address_code))).toBe("invalid_code");
+    await person.client.post("/v1/auth/account/deletion-code");
+    const code = await accountCode(api, person.email);
+    const change = { address_code: code, new_address_code: codes.new_address_code };
+    expect(errorCode(await person.client.post("/v1/auth/address", change))).toBe("invalid_code");
+    for (let n = 0; n < 5; n += 1) {
+      expect(errorCode(await remove(person, code === "00000000" ? "00000001" : "00000000"))).toBe(
+        "invalid_code",
+      );
+    }
+    expect(errorCode(await remove(person, code))).toBe("invalid_code");
+    expect((await person.client.get("/v1/auth/session")).status).toBe(200);
+  });
+
+  test("leaves organizations with another owner, which list this", async () => {
+    const owner = await api.person({ organization_name: "Engines" });
+    await addMember(api, owner.accountId, "developer", person);
+    expect((await preview(person)).organizations).toEqual([
+      { account_id: owner.accountId, organization_name: "Engines", effect: "left" },
+    ]);
+    expect((await deleteAccount(api, person)).status).toBe(200);
+    expect(await members(owner.accountId)).toEqual([]);
+    const { body } = await owner.client.get("/v1/service/organization/activity");
+    expect((body.items as object[])[0]).toMatchObject({
+      operation: "leave_organization",
+      actor: { email: person.email },
+      status: "done",
+    });
+  });
+
+  test("changes nothing while another member would be left without an owner", async () => {
+    const owner = await api.person({ organization_name: "Engines" });
+    const platform = await registerPlatform(owner, {}, PLATFORMS);
+    await addMember(api, owner.accountId, "developer", person);
+    expect((await preview(owner)).organizations).toMatchObject([{ effect: "last_owner" }]);
+    expect(errorCode(await deleteAccount(api, owner))).toBe("last_owner");
+    expect((await owner.client.get("/v1/auth/session")).status).toBe(200);
+    const connection = api.db("connections").where({ connection_id: platform.connectionId });
+    expect(await connection.first("removed_at")).toEqual({ removed_at: null });
+    expect(await members(owner.accountId)).toEqual([person.accountId]);
+  });
+
+  test("leaves the organization that the person opened to its other owner", async () => {
+    const opener = await api.person({ organization_name: "Engines" });
+    const platform = await registerPlatform(opener, {}, PLATFORMS);
+    await addMember(api, opener.accountId, "owner", person);
+    expect((await deleteAccount(api, opener)).status).toBe(200);
+    const acting = actingFor(person, opener.accountId);
+    expect((await acting.get(`/v1/service/connections/${platform.connectionId}`)).status).toBe(200);
+    expect((await acting.get("/v1/service/organization")).body).toMatchObject({
+      organization_name: "Engines",
+    });
+  });
+
+  test("ends an organization whose only member the person is, but not the sign-in of its opener", async () => {
+    const opener = await api.person({ organization_name: "Engines" });
+    const platform = await registerPlatform(opener, {}, PLATFORMS);
+    await addMember(api, opener.accountId, "owner", person);
+    expect((await opener.client.post("/v1/service/organization/leave")).status).toBe(200);
+    expect((await preview(person)).organizations).toMatchObject([{ effect: "ends" }]);
+    expect((await deleteAccount(api, person)).status).toBe(200);
+    const connection = await api.db("connections").where({ connection_id: platform.connectionId }).first();
+    expect(connection?.removed_at).not.toBeNull();
+    expect((await opener.client.get("/v1/auth/session")).body).toMatchObject({
+      email: opener.email,
+      accounts: [],
+    });
+  });
+
+  test("deletes nothing of other accounts", async () => {
+    const [scene, other] = [await setScene(api), await setScene(api)];
+    await deleteAccount(api, scene.person);
+    const { proof_ref } = await other.proof();
+    const proof = { proof_ref, required_scope: "payments:send" };
+    expect((await other.keyed("POST", "/v1/service/verify", proof)).status).toBe(200);
+    expect((await other.person.client.get("/v1/auth/session")).status).toBe(200);
+  });
+});
+
+test("ends the channel, the domains, the invitations and the cluster users of an organization with one member", async () => {
+  const owner = await api.person({ organization_name: "Engines" });
+  const own = { account_id: owner.accountId };
+  const at = api.clock.now();
+  await api.db("request_channels").insert({
+    ...{ ...own, app: "slack", url_sealed: Buffer.from("x"), host: "hooks.example.com" },
+    ...{ console_root: "https://api.example.com", set_by: owner.accountId, set_at: at },
+  });
+  await owner.client.post("/v1/service/organization/domains", { domain: "shop.example.com" });
+  await owner.client.post("/v1/service/organization/members", { email: "bob@example.test", role: "auditor" });
+  await owner.client.post("/v1/service/cluster-approvers", { cluster: "c1", username: "ann" });
+  const left = async () => [
+    (await api.db("request_channels").where(own)).length,
+    (await api.db("organization_domains").where({ organization_id: owner.accountId })).length,
+    (await api.db("organization_invitations").where({ organization_id: owner.accountId })).length,
+    (await api.db("cluster_approvers").where(own)).length,
+  ];
+  expect(await left()).toEqual([1, 1, 1, 1]);
+  expect((await deleteAccount(api, owner)).status).toBe(200);
+  expect(await left()).toEqual([0, 0, 0, 0]);
+});
+
+test("a person reads what ends, and deletes their account, on the pages of the console", async () => {
+  await registerPlatform(person);
+  const page = await browserOf(api, person.client).open("/console/account/delete");
+  expect(page.words).toMatch(/Platforms, with their keys and callbacks 1/);
+  const enter = await page.send("send_code");
+  const wrong = await enter.send("delete", { address_code: "1" });
+  expect(wrong.words).toContain("A code has eight digits");
+  const done = await wrong.send("delete", { address_code: await accountCode(api, person.email) });
+  expect(done.words).toContain("Your account is deleted");
+  expect((await person.client.get("/v1/auth/session")).status).toBe(401);
+});
+
+test("a last owner reads on the page which organization needs another owner", async () => {
+  const owner = await api.person({ organization_name: "Engines" });
+  await addMember(api, owner.accountId, "developer", person);
+  const page = await browserOf(api, owner.client).open("/console/account/delete");
+  expect(page.words).toContain("Engines needs an owner.");
+  expect(page.text).not.toContain('value="send_code"');
+});
