@@ -188,7 +188,7 @@ async function leave(
 ): Promise<void> {
   const { role } = await changeMemberIn(tx, organizationId, { accountId, role: null, by: accountId });
   const act = {
-    organizationId,
+    accountId: organizationId,
     person: { accountId, email, role },
     operation: "leave_organization",
     target: {},
