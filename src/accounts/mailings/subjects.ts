@@ -19,7 +19,7 @@ export type Subject = {
   publisher_domain: string | null;
   status: "pending" | "approved" | "denied" | "lapsed";
   requested_scope: string[];
-  /** What the platform said about its custom scopes when the request was made. */
+  /** The words of the platform for its custom scopes when the request was made. */
   scope_descriptions: ScopeDescriptions;
   /** Why the agent needs it, in the words of whoever asks. */
   purpose: string | null;
