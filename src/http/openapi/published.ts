@@ -15,8 +15,7 @@ const REPLAYED = "Idempotent-Replayed";
 
 /**
  * Returns the document that the API serves. The full document repeats each part where it applies. This one
- * contains each part once and under a name, and describes the errors of every call by one response. It omits
- * examples of lists, and of answers with few plain members.
+ * contains each part once and under a name, and describes the errors of every call by one response.
  */
 export function publishedDocument(document: Json): Json {
   const paths = structuredClone(document.paths) as Record<string, Record<string, Operation>>;
@@ -67,20 +66,10 @@ function describeSuccess(operation: Operation, links: Record<string, Json>): voi
   operation.description = `Returns: ${response.description}.`;
   response.description = "OK";
   if (Object.keys(links).length > 0) response.links = links;
-  const plain = Object.values(response.content ?? {}).filter(({ example }) => isPlain(example));
-  for (const media of plain) delete media.example;
 }
 
-/** Maximum number of members with which an example of plain values shows only what its schema shows. */
-const FEW = 3;
-
-function isPlain(example: unknown): boolean {
-  if (typeof example !== "object" || example === null || Array.isArray(example)) return false;
-  // The answer with one item has an example of the item.
-  if ("next_cursor" in example) return true;
-  const members = Object.values(example);
-  return members.length <= FEW && members.every((member) => typeof member !== "object" || member === null);
-}
+/** Error codes that the default response describes: those of every route, and those of a missing sign-in. */
+export const DEFAULT_CODES: readonly string[] = [...EVERY_ROUTE, "auth_required", "invalid_api_key"];
 
 const [status, message] = errorCodes.not_found;
 const { title: _, ...anyError } = errorSchema();
@@ -109,7 +98,7 @@ function published(responses: Operation["responses"]): Operation["responses"] {
 
 function isOfAnyCall(
   { content, "x-error-codes": codes = [] }: Response,
-  any: readonly string[] = EVERY_ROUTE,
+  any: readonly string[] = DEFAULT_CODES,
 ): boolean {
   const isError = Object.values(content ?? {}).every(({ schema }) => schema.title === ERROR);
   return codes.length > 0 && isError && codes.every((code) => any.includes(code));
@@ -138,13 +127,13 @@ function withError(schema: Json): Json {
   return { ...schema, anyOf: schema.anyOf.map((form: Json) => (form.title === ERROR ? error : form)) };
 }
 
-/** Returns the response of calls that were refused or failed for a reason that any call can have. */
+/** Returns the response of calls that were refused or failed for a reason that most calls can have. */
 function anyCall(): Response {
   const description = "Whole seconds after which the call may be repeated; with 429 and 503";
   return {
-    description: "Errors that any call can return",
+    description: "Errors that any call can return, and 401 without a valid session or API key",
     headers: { "Retry-After": { description, schema: { type: "string", pattern: "^[0-9]+$" } } },
     content: { "application/json": { schema: error } },
-    "x-error-codes": [...EVERY_ROUTE],
+    "x-error-codes": [...DEFAULT_CODES],
   };
 }
