@@ -1,6 +1,6 @@
 import type { Transaction } from "../db/database.ts";
 
-/** Returns whether an account, other than this one, had the address so lately that it may get it back. */
+/** Returns whether an account other than `accountId` may still get the address back. */
 export async function isReserved(
   tx: Transaction,
   email: string,

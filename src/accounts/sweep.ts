@@ -8,9 +8,8 @@ const DAY_SECONDS = 24 * 60 * 60;
 
 /**
  * Deletes sign-in emails and counts of calls that no longer affect a rate limit, expired codes, and former
- * addresses that can no longer be put back. Also deletes sessions whose
- * refresh token expired a refresh lifetime ago, and families without sessions. Several replicas may run it
- * concurrently.
+ * addresses that can no longer be put back. Also deletes sessions whose refresh token expired a refresh
+ * lifetime ago, and families without sessions. Several replicas may run it concurrently.
  */
 export async function sweepAccounts({ db, clock }: { db: Database; clock: Clock }): Promise<void> {
   const now = clock.now();

@@ -12,8 +12,8 @@ function urlContext(accountId: string): string {
 export type NewChannel = { accountId: string; app: ChannelApp; url: URL; setBy: string; root: string };
 
 /**
- * Stores an account's channel in place of its former one, and lets the worker post a first message. Requests
- * that wait for a message stay.
+ * Stores an account's channel in place of its former one, and lets the worker post a first message. Waiting
+ * requests remain.
  */
 export async function setChannel(
   tx: Transaction,
@@ -43,7 +43,7 @@ export async function setChannel(
     .merge(due);
 }
 
-/** Removes an account's channel and what waits for it. Returns whether there was one. */
+/** Removes an account's channel and the requests that wait for it. Returns whether there was one. */
 export async function removeChannel(tx: Transaction, accountId: string): Promise<boolean> {
   const removed = await tx("request_channels").where({ account_id: accountId }).delete();
   await tx("mailing_queues").where({ account_id: accountId, kind: "channel" }).delete();

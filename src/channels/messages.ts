@@ -1,7 +1,7 @@
 import type { MailContent } from "../accounts/mailings/texts.ts";
 import type { ChannelApp } from "../db/event_tables.ts";
 
-/** A message: what a mail would say, and the page to which its link leads. */
+/** A message: the content of a mail, and a link to a page. */
 export type Message = Pick<MailContent, "heading" | "paragraphs" | "purpose" | "items" | "after"> & {
   link: { label: string; url: string };
 };
@@ -15,8 +15,8 @@ export function messageBody(app: ChannelApp, message: Message): string {
 }
 
 /**
- * Text of strangers goes into text that the app does not interpret, so it forms no link, mention or heading:
- * `plain_text` in Slack, and the runs of a `RichTextBlock` in Teams.
+ * Text of strangers goes only where the app does not interpret it, so it forms no link, mention or heading.
+ * These places are `plain_text` in Slack, and the runs of a `RichTextBlock` in Teams.
  */
 const BODIES: Record<ChannelApp, (message: Message) => object> = {
   slack: (message) => ({

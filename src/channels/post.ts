@@ -20,15 +20,15 @@ import { type Message, messageBody } from "./messages.ts";
 /** Dependencies of posts. `send` is the guarded sender of callbacks. */
 export type PostDeps = { database: Database; clock: Clock; secretBox: SecretBox; send: Send; log: Logger };
 
-/** Channels to which one step posts at the same time. */
+/** Maximum number of channels to which one step posts concurrently. */
 const BATCH = 32;
 
 const HEADERS = { "Content-Type": "application/json", "User-Agent": "Deputize-Webhooks/1" };
 
 /**
- * Posts the requests that wait to their accounts' channels. All requests of one account go into one message,
- * in the pace of mails. A message that the app rejects is dropped, because people also get mails. It counts
- * for the pace, so that nobody can use a channel to flood somebody's server. Returns whether any were due.
+ * Posts waiting requests to their accounts' channels. All requests of one account go into one message, at the
+ * pace of mails. A message that the app rejects is dropped, because people also get mails. It counts toward
+ * the pace, so that nobody can use a channel to flood somebody's server. Returns whether any were due.
  */
 export async function postToChannels(deps: PostDeps): Promise<boolean> {
   const { database, clock } = deps;
@@ -63,7 +63,7 @@ async function post(
   try {
     url = channelUrl(secretBox, channel);
   } catch {
-    log.error({ account_id: channel.account_id }, "the sealed URL of a channel cannot be opened");
+    log.error({ account_id: channel.account_id }, "the URL of a channel cannot be decrypted");
     return { fault: "unprepared", detail: "internal" };
   }
   return send({ url, headers: HEADERS, body: messageBody(channel.app, message) });
@@ -90,7 +90,7 @@ async function greeting(db: Database, { account_id, console_root }: ChannelRow):
   const path = name === null ? "/console/requests" : `/console/for/${account_id}/requests`;
   return {
     heading: `New requests to act for ${name === null ? "this account" : quoted(name)} will appear here`,
-    paragraphs: ["An owner connected this channel. Nobody can approve from here: each message has a link."],
+    paragraphs: ["An owner connected this channel. Nobody can approve here. Each message links to the request."],
     items: [],
     after: "",
     link: { label: "Look at the requests", url: `${console_root}${path}` },

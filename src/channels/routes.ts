@@ -49,7 +49,7 @@ function getRoute({ db }: ChannelDeps): Route {
     id: "get_request_channel",
     method: "GET",
     path,
-    summary: "See to which channel the account's requests are sent",
+    summary: "See which channel gets the account's requests",
     access: "session",
     roles: ["approver", "auditor"],
     answer: { status: 200, schema: shown, description: "The channel, without its URL" },

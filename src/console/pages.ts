@@ -92,7 +92,7 @@ export const consolePages: readonly Page[] = [
   domainsPage,
   domainPage,
   delegationsPage,
-  // Before the page about one delegation, whose path would also match.
+  // This page precedes the page about one delegation, whose path would also match.
   revokeManyPage,
   delegationPage,
   revokePage,

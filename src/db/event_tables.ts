@@ -165,8 +165,8 @@ export type MailTopicRow = { topic_id: string; kind: MailKind; request_id: strin
 export type MailChoiceRow = { account_id: string; kind: MailKind; choice: "every" | "daily" | "off" };
 
 /**
- * Requests of an account about which a person waits for a mail, and the last mail. The kind `channel` is for
- * messages to the account's channel. Then the account stands for the person.
+ * Requests of an account about which a person waits for a mail, and the last mail. Rows of the kind
+ * `channel` are for messages to the account's channel. Their `person_id` is the account's id.
  */
 export type MailingQueueRow = {
   person_id: string;

@@ -18,7 +18,7 @@ export type AuditEventRow = {
   verifier_account_id: string | null;
   verifier_platform_name: string | null;
   verifier_organization_name: string | null;
-  /** An object when read by the driver. Null for `allow`, and for decisions before migration 0032. */
+  /** The driver returns an object. Null for `allow`, and for decisions before migration 0032. */
   explanation: Explanation | null;
 };
 

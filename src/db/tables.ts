@@ -62,7 +62,7 @@ export type SignInMailRow = {
   spent: boolean;
 };
 
-/** Codes that confirm a change of an account's address. */
+/** Codes that confirm a change of an account's address, or its deletion if `new_email` is null. */
 export type AccountCodeRow = {
   account_id: string;
   /** The account's address to which the code was mailed. */
@@ -74,7 +74,7 @@ export type AccountCodeRow = {
   expires_at: Date;
 };
 
-/** An address that an account had until lately, and can get back. */
+/** An address that an account had until recently, and can get back. */
 export type FormerAddressRow = { email: string; account_id: string; token_hash: Buffer; expires_at: Date };
 
 export type SessionFamilyRow = {

@@ -15,14 +15,14 @@ export const searchWords = searchText
   .refine((text) => wordsOf(text).length <= MAX_WORDS, `has more than ${MAX_WORDS} words`)
   .optional()
   .describe(
-    `Words that an event contains in names of agent, platform or verifier, scope, label, result or reason, or whole ids. One call searches ${SEARCHED} events, so a page with a next_cursor may have few events or none`,
+    `Words that an event must contain, in names, scope, label, result or reason, or as whole ids. One call searches ${SEARCHED} events, so a page with next_cursor may have few events or none`,
   );
 
 type Place = { page_time: string; page_id: string };
 
 type Search = {
   accountId: string;
-  /** The account's events in the range of time, newest first. */
+  /** The account's events in the time range, newest first. */
   range: Knex.QueryBuilder;
   /** The same events, without those that do not match the filters. */
   found: Knex.QueryBuilder;

@@ -102,7 +102,7 @@ function codeRoute(deps: DeletionDeps): Route {
   });
 }
 
-/** `DELETE /v1/auth/account`: from its answer on, no authority of the account counts. */
+/** `DELETE /v1/auth/account`: after it returns, the service allows nothing by the account's authority. */
 function deleteRoute(deps: DeletionDeps): Route {
   return route({
     id: "delete_account",
@@ -179,7 +179,7 @@ async function lockAll(tx: Transaction, personId: string, accounts: readonly str
   for (const accountId of accounts) await lockMembers(tx, accountId);
 }
 
-/** Leaves an organization, which lists this among its changes. Throws `last_owner`. */
+/** Removes the person from an organization and records this in its activity list. Throws `last_owner`. */
 async function leave(
   tx: Transaction,
   organizationId: string,

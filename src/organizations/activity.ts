@@ -153,7 +153,7 @@ const activity = pageOf(entry).extend({
     ),
   names: z
     .record(z.string(), z.string())
-    .describe("By id in a target: the name of the account's platform or agent to which the id leads"),
+    .describe("Names of the account's platforms and agents, by id in a target"),
 });
 
 /** A page of acts, as the API returns it. */
@@ -219,7 +219,7 @@ async function listActors(db: Database, accountId: string): Promise<ActivityAnsw
   return rows;
 }
 
-/** Returns by id the names of the account's objects that the acts' targets name. */
+/** Returns the names of the account's objects in the acts' targets, by id. */
 async function findNames(
   db: Database,
   accountId: string,

@@ -11,9 +11,8 @@ export type SetupsOf = (member: { account_id: string; role: MemberRole }) => str
  * Reads what members set up. Each entry is `accepted_principals/<platform>`,
  * `cluster_approver/<cluster>/<user>`, `namespace_binding/<cluster>/<namespace>`,
  * `outside_verifiers/<connection>`, `request_channel/<host>`, `platform_adoption/<platform>` or
- * `agent_adoption/<agent>`. A link
- * belongs to its member and to the owner who made it. If nobody knows who set something up, it belongs to
- * each owner.
+ * `agent_adoption/<agent>`. A link belongs to its member and to the owner who made it. If nobody knows who
+ * set something up, it belongs to each owner.
  */
 export async function readSetups(db: Database, accountId: string): Promise<SetupsOf> {
   const { rows } = await db.raw<{ rows: { setup: string; maker: string | null; member: string | null }[] }>(

@@ -29,12 +29,11 @@ type PlatformChange = {
 };
 
 /**
- * Changes a platform's name, description, ceiling, words for custom scopes, or how explanations of later
- * denials keep values. Requests keep the words from
- * when they were made. The ceiling can only shrink, and the words for a removed scope are removed too.
- * Certificates remain as issued, but from the commit on, their scopes above the new ceiling no longer count,
- * even while the vault is unavailable. Throws `not_found`, `invalid_request`, `invalid_scopes`,
- * `ceiling_widened`.
+ * Changes a platform's name, description, ceiling or words for custom scopes, or how explanations of later
+ * denials keep values. Requests keep the words from when they were made. The ceiling can only shrink, and the
+ * words for a removed scope are removed too. Certificates remain as issued, but from the commit on, their
+ * scopes above the new ceiling no longer count, even while the vault is unavailable. Throws `not_found`,
+ * `invalid_request`, `invalid_scopes`, `ceiling_widened`.
  */
 export async function changePlatform(
   deps: VaultSyncDeps & { clock: Clock },

@@ -67,9 +67,9 @@ export const actionLimits = {
     what: "Codes for your account were requested too often",
     rates: [{ points: 5, seconds: DAY }],
   },
-  /** People of all accounts want to use an address, which gets a mail. */
+  /** Somebody wants to use an address, which gets a mail. The limit counts the requests of all accounts. */
   mail_new_address: {
-    what: "This address can receive no further codes today",
+    what: "This address cannot receive further codes today",
     rates: [{ points: 10, seconds: DAY }],
   },
 } as const satisfies Record<string, Limit>;

@@ -134,7 +134,7 @@ describe("the activity list", () => {
     expect(items).toMatchObject([{ status: "done" }, { status: "done" }]);
   });
 
-  test("keeps every act of an organization, so that no member can push out their own", async () => {
+  test("keeps every act of an organization, so that no member can displace their own acts", async () => {
     const owner = await organization();
     const rename = () =>
       owner.client.call("PATCH", "/v1/service/organization", { body: { organization_name: "Mills" } });

@@ -48,14 +48,14 @@ const REFUSED: Refused[] = [
   [
     "an encrypted key without a passphrase",
     () => ({ dryRun: true, key: file("p256") }),
-    "is no private key in PEM",
+    "is not a private key in PEM",
   ],
   [
     "a wrong passphrase",
     () => ({ dryRun: true, key: file("p256"), passphraseFile: file("wrong") }),
     "its passphrase is wrong",
   ],
-  ["a key of another kind", () => ({ dryRun: true, key: file("rsa") }), "is no P-256 key"],
+  ["a key of another kind", () => ({ dryRun: true, key: file("rsa") }), "is not a P-256 key"],
   ["a folder with files", () => ({ dryRun: true, out: file("used") }), "is not empty"],
   [
     "a folder without images",

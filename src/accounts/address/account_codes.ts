@@ -11,13 +11,13 @@ export const ACCOUNT_CODE_SECONDS = 30 * 60;
 const TRIES = 5;
 const DIGITS = 8;
 
-/** The form of a code: two digits more than a sign-in code, so that nobody takes one for the other. */
+/** Matches a code. Codes are two digits longer than sign-in codes, so that nobody confuses the two. */
 export const ACCOUNT_CODE_FORM = new RegExp(`^[0-9]{${DIGITS}}$`);
 
-/** A change to confirm: of the account with this address, to the new address. Null: its deletion. */
+/** A change to confirm: from `email` to `newEmail`, or the account's deletion if `newEmail` is null. */
 export type ToConfirm = { accountId: string; email: string; newEmail: string | null };
 
-/** The codes that were mailed: to the account's address, and to the new address. */
+/** The codes in the mails: `code` to the account's address, and `newCode` to the new address. */
 export type AccountCodes = { code: string; newCode: string };
 
 type Deps = { db: Database; hashes: Pick<CodeHashes, "code"> };
@@ -46,7 +46,7 @@ export async function storeCodes(
 
 /**
  * Returns what the codes confirm. Counts the try before it compares, so concurrent tries cannot exceed the
- * limit. Throws `invalid_code`. Spends nothing: see {@link spendCodes}.
+ * limit. Throws `invalid_code`. Does not spend the codes: see {@link spendCodes}.
  */
 export async function tryCodes(
   { db, hashes }: Deps,
@@ -77,7 +77,7 @@ export async function spendCodes(tx: Transaction, { account_id, code_hash }: Acc
   if (spent !== 1) throw new ApiError("invalid_code");
 }
 
-/** A code is bound to its recipient and to the change that it confirms. */
+/** Returns the hash of a code, which depends on its recipient and on the change that it confirms. */
 function hashOf(
   hashes: Pick<CodeHashes, "code">,
   { email, newEmail }: { email: string; newEmail: string | null },

@@ -22,14 +22,14 @@ export function presentAddressMail({ email, newEmail }: AddressChange, code: str
     text: lines(
       `Your code is ${code}`,
       "",
-      `Somebody who is signed in to your account wants it to have the address ${newEmail}.`,
+      `Somebody who is signed in to your account wants to change its address to ${newEmail}.`,
       `If that is you, enter this code. ${VALID}`,
-      "If that is not you, sign in and end the sign-ins that you do not know, on the page of your account.",
+      "If that is not you, sign in and end the sign-ins that you do not recognize, on your account page.",
     ),
   };
 }
 
-/** Returns the mail with the code for the new address. It is the same whether the address has an account. */
+/** Returns the mail with the code for the new address, whether or not the address has an account. */
 export function newAddressMail({ email, newEmail }: AddressChange, code: string): Mail {
   return {
     to: newEmail,
@@ -39,7 +39,7 @@ export function newAddressMail({ email, newEmail }: AddressChange, code: string)
       "",
       `The person with the address ${email} wants to use this address for their account.`,
       `If that is you, enter this code. ${VALID}`,
-      "If that is not you, you need not do anything.",
+      "If that is not you, you do not need to do anything.",
     ),
   };
 }
@@ -54,7 +54,7 @@ export function deletionMail(email: string, code: string): Mail {
       "",
       "Somebody who is signed in to your account wants to delete it, permanently.",
       `If that is you, enter this code. ${VALID}`,
-      "If that is not you, sign in and end the sign-ins that you do not know, on the page of your account.",
+      "If that is not you, sign in and end the sign-ins that you do not recognize, on your account page.",
     ),
   };
 }
@@ -62,8 +62,8 @@ export function deletionMail(email: string, code: string): Mail {
 /** Returns the mail to the former address, with the link that puts the address back. */
 export function changedMail({ email, newEmail }: AddressChange, token: string, baseUrl: string): Mail {
   const content: MailContent = {
-    subject: "Your account has another e-mail address",
-    heading: "Your account has another e-mail address",
+    subject: "The e-mail address of your account has changed",
+    heading: "The e-mail address of your account has changed",
     paragraphs: [
       `Your account now has the address ${unlinked(newEmail)}. Sign in with that address from now on.`,
       `If you did not do this, put the former address back. This ends every sign-in of the account. The link works for ${UNDO_DAYS} days.`,
@@ -86,7 +86,7 @@ export function undoneMail({ email, newEmail }: AddressChange, baseUrl: string):
     ],
     items: [],
     button: { label: "Sign in", path: "/console" },
-    after: "If that is not right, ask the people who run this service.",
+    after: "If this is wrong, contact the people who run this service.",
     reason: "You get this mail because the account had this address.",
   };
   return { to: newEmail, ...renderMail(content, { baseUrl }) };

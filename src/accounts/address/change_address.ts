@@ -48,7 +48,7 @@ export const accountCode = z
   .transform(plainCode)
   .refine((code) => ACCOUNT_CODE_FORM.test(code), "must be 8 digits");
 
-/** Returns the operations with which a person changes the address with which they sign in. */
+/** Returns the operations that change the address with which a person signs in. */
 export function addressRoutes(deps: AddressDeps): Route[] {
   return [sendRoute(deps), changeRoute(deps), undoRoute(deps)];
 }
@@ -148,7 +148,7 @@ async function checkFree(tx: Transaction, accountId: string, email: string, now:
   if (isTaken) throw new ApiError("address_taken");
 }
 
-/** `POST /v1/auth/address/undo`: puts a former address back. Whoever reads its mail can object to a thief. */
+/** `POST /v1/auth/address/undo`: puts a former address back, so that its owner can undo a theft. */
 function undoRoute(deps: AddressDeps): Route {
   const { db, clock, baseUrl, log, mailer } = deps;
   return route({
@@ -175,8 +175,8 @@ function undoRoute(deps: AddressDeps): Route {
 }
 
 /**
- * Undoes the later changes too, so that nobody who made them can put their address back. The holders of
- * earlier addresses still can.
+ * Puts a former address back and returns the change. Forgets later former addresses, so that a thief cannot
+ * put theirs back. Earlier former addresses can still return.
  */
 async function putBack(tx: Transaction, tokenHash: Buffer, now: Date): Promise<AddressChange> {
   const [former] = await tx("former_addresses")
@@ -202,7 +202,7 @@ async function endSignIns(tx: Transaction, accountId: string, now: Date, except?
     .update({ ended_at: now, end_reason: "logout" });
 }
 
-/** Another account may take the address between the check and the commit. */
+/** Throws `address_taken` if another account takes the address between the check and the commit. */
 async function refuseTaken<T>(change: () => Promise<T>): Promise<T> {
   try {
     return await change();

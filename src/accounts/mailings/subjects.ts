@@ -7,8 +7,8 @@ import type { MailKind } from "./kinds.ts";
 export type Subject = {
   request_id: string;
   /**
-   * The account whose authority the request is about, and its organization's name. For a channel, the address
-   * replaces the name of an account that has none, because not all readers of the channel are this person.
+   * The account whose authority the request is about, and its organization's name. For a channel, the email
+   * address replaces a missing name, because other people read the channel too.
    */
   account_id: string;
   organization_name: string | null;

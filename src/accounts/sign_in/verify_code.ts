@@ -109,7 +109,7 @@ async function findRight(
 type OpenAccount = Pick<AccountRow, "account_id" | "onboarding_step">;
 
 const MOVED =
-  "The account of this address has moved to another address. The mail about this has a link that puts the address back";
+  "The account of this address now has another address. A mail about the change has a link that puts this address back";
 
 /**
  * Opens an account if the address has none. Two concurrent first sign-ins get the same account. Throws
@@ -121,7 +121,7 @@ async function openAccount(tx: Transaction, email: string, now: Date): Promise<O
     .onConflict("email")
     .ignore()
     .returning("account_id");
-  // Read after the insert, which waits for a concurrent change of the address.
+  // This check must follow the insert, which waits for a concurrent change of the address.
   if (opened.length > 0 && (await isReserved(tx, email, now))) throw new ApiError("address_taken", MOVED);
   const account = await tx("accounts").where({ email }).first("account_id", "onboarding_step");
   if (account === undefined) throw new ApiError("address_taken", MOVED);

@@ -3,10 +3,10 @@ import { WRITER } from "./kept_forms.ts";
 import { themes, type Visit } from "./page.ts";
 import { CONSOLE } from "./places.ts";
 
-/** The path of the page that keeps a theme. */
+/** The path of the page on which a person chooses a theme. */
 export const APPEARANCE = `${CONSOLE}/appearance`;
 
-/** Returns the link to the page with the themes, which leads back to this page. */
+/** Returns the link to the page with the themes. That page leads back to the current page. */
 export function appearanceLink({ texts, own, here, path, query }: Visit): Html {
   const back = path === APPEARANCE ? query.back : here.slice(own("").length);
   return html`<a href=${own(APPEARANCE, { back })}>${texts.appearance.title}</a>`;

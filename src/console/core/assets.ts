@@ -9,7 +9,7 @@ import { CONSOLE } from "./places.ts";
 /** URLs of the static files that pages load, and the style sheet as a `<style>` element. */
 export type Assets = { style: string; script: string; htmx: string; icon: string; inline: InlineStyle };
 
-/** A `<style>` element, and the source expression of the policy that allows it. */
+/** A `<style>` element, and the source expression that allows it in a content security policy. */
 type InlineStyle = { element: Html; source: string };
 
 type File = { type: string; plain: Buffer; br?: Buffer; gzip?: Buffer };
@@ -66,7 +66,7 @@ export function readAssets(root: string): { assets: Assets; serve: Koa.Middlewar
   };
 }
 
-/** Removes comments, and white space that has no meaning. The source has one declaration on each line. */
+/** Removes comments and meaningless white space from CSS that has one declaration on each line. */
 function compact(css: string): string {
   return css
     .replaceAll(/\/\*.*?\*\//gs, "")

@@ -154,7 +154,7 @@ export type Visit = {
   theme: Theme | undefined;
   /** Keeps a theme in a cookie of this browser. `undefined` removes the cookie. */
   keepTheme(theme: Theme | undefined): void;
-  /** Whether the browser came from elsewhere, so that it may not have the style sheet yet. */
+  /** Whether the browser came from a page of another origin, or from none, so it may lack the style sheet. */
   isNew: boolean;
   /** The CSRF token of this page's forms. */
   formToken: string;

@@ -1,7 +1,7 @@
 import { type Html, html } from "../../html/html.ts";
 import type { Visit } from "./page.ts";
 
-/** By page id: the letter that opens a page after the letter `g`. */
+/** The letter that opens a page after the key `g`, by page id. */
 const LETTERS: Record<string, string | undefined> = {
   home: "h",
   requests: "r",
@@ -11,7 +11,7 @@ const LETTERS: Record<string, string | undefined> = {
   history: "y",
 };
 
-/** Returns the letter that opens a page of the navigation after `g`, if it has one. */
+/** Returns the letter that opens a page after the key `g`, if the page has one. */
 export function letterOf(id: string): string | undefined {
   return LETTERS[id];
 }

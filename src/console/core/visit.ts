@@ -19,7 +19,7 @@ import { ACCOUNT, actingFor, CONSOLE, consolePath, powersOf, RENEW, withQuery } 
 
 /** Browsers keep a cookie for at most 400 days (RFC 6265bis §5.5). */
 const THEME_SECONDS = 400 * 24 * 60 * 60;
-/** Values of `Sec-Fetch-Site` for a page that no page of this origin led to. */
+/** Values of `Sec-Fetch-Site` from browsers that do not come from a page of this origin. */
 const CAME_FROM_ELSEWHERE = new Set(["none", "cross-site", "same-site"]);
 
 type VisitDeps = {

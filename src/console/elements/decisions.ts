@@ -241,7 +241,7 @@ export function isAskable({ details }: NamedEntry): boolean {
   );
 }
 
-/** Returns what a delegation allowed, and in addition what was missing for a denied decision. */
+/** Returns what a delegation allowed, plus what was missing for a denied decision. */
 export function missingIn(event: NamedEntry | undefined, { scopes, constraints }: Allowed): Allowed {
   const { required_scope: required, explanation } = event?.details ?? {};
   const limit = explanation && widenedLimit(explanation);
@@ -255,7 +255,7 @@ export function missingIn(event: NamedEntry | undefined, { scopes, constraints }
 
 type Denial = NonNullable<NamedEntry["details"]["explanation"]>;
 
-/** Returns a limit that allows what was sent. `undefined` if that is unknown or in another currency. */
+/** Returns a limit that allows the sent value. `undefined` if it is unknown or in another currency. */
 function widenedLimit({
   constraint = "",
   limit = {},

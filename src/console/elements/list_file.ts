@@ -6,7 +6,7 @@ export type FileColumn<Item> = readonly [name: string, of: (item: Item) => strin
 type ListFile<Item> = {
   /** The start of the file's name. The day follows. */
   name: string;
-  /** The name of the number of items in the last line of NDJSON. */
+  /** The member of the last NDJSON line that has the number of items. */
   counted: string;
   columns: readonly FileColumn<Item>[];
   /** The items of the list in parts, which are read while the file is sent. */

@@ -61,7 +61,7 @@ export function filtersOf(visit: Visit, names: readonly string[]): Record<string
   return Object.fromEntries(names.map((name) => [name, visit.query[name] || undefined]));
 }
 
-/** Returns a function that replaces the refusal of a list's filters by `empty` and the reason. */
+/** Returns a function that turns the refusal of a list's filters into `empty` and the reason. */
 export function orFault<Empty extends object>(empty: Empty) {
   return (error: unknown): Empty & { fault: string } => {
     if (!(error instanceof ApiError) || error.code !== "invalid_request") throw error;
@@ -69,7 +69,7 @@ export function orFault<Empty extends object>(empty: Empty) {
   };
 }
 
-/** Returns why a list's filters were refused. */
+/** Returns a note that says why a list's filters were refused. */
 export function faultNote({ listing }: Texts, fault: string): Html {
   return html`<p class="refusal" role="alert">${listing.wrong} ${sentence(fault)}</p>`;
 }

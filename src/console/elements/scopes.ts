@@ -16,7 +16,7 @@ export function scopeList(scopes: readonly string[], descriptions: ScopeDescript
   )}</ul>`;
 }
 
-/** Returns the label of a scope that its platform described, or `undefined`. */
+/** Returns the platform's label for a scope, or `undefined` if it has none. */
 export function labelOf(
   { scope_descriptions }: { scope_descriptions: ScopeDescriptions },
   scope: string,

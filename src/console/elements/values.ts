@@ -41,7 +41,7 @@ const UTC_SECOND = new Intl.DateTimeFormat("en-GB", {
   timeZone: "UTC",
 });
 
-/** Returns a `<time>` element with seconds in UTC. A script converts it to the reader's time zone. */
+/** Returns a `<time>` element in UTC, with seconds. A script converts it to the reader's time zone. */
 export function moment(at: string): Html {
   return html`<time datetime=${at} data-seconds>${UTC_SECOND.format(new Date(at))} UTC</time>`;
 }
@@ -59,7 +59,7 @@ export function day(at: Date | string): Html {
   return html`<time datetime=${date.toISOString()} data-day>${UTC_DAY.format(date)}</time>`;
 }
 
-/** Returns a day in UTC, such as `2026-01-31`, in words. Scripts do not change it. */
+/** Returns a UTC day, such as `2026-01-31`, in words. Scripts do not convert it. */
 export function utcDay(day: string): string {
   return UTC_DAY.format(new Date(`${day}T00:00:00Z`));
 }

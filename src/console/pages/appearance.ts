@@ -18,7 +18,7 @@ export const appearancePage = page<undefined>({
     theme: {
       async submit(visit, fields) {
         const { session, cookie, own, keepTheme } = visit;
-        // Nobody else can sign out or see anything by this form, so it needs a token only with a session.
+        // This form changes only the theme, so it needs no token without a session.
         if (session !== undefined && fields.get("csrf") !== cookie("csrf")) throw new ApiError("csrf_failed");
         keepTheme(themes.find((theme) => theme === fields.get("theme")));
         return { to: own(wayBack(fields.get("back"))) };

@@ -5,7 +5,7 @@ const whenShown = (run) => {
   else requestAnimationFrame(() => setTimeout(run));
 };
 
-// Choices that this browser keeps. A browser that keeps nothing forgets them with the page.
+// Choices that this browser keeps. In a browser that stores nothing, they last as long as the page.
 const keptChoice = {
   read(name) {
     try {
@@ -24,7 +24,7 @@ const keptChoice = {
 };
 
 // Shows times in the reader's zone, or in UTC if the reader chose this. The machine-readable time stays
-// unchanged. On hovering, the time has UTC.
+// unchanged, and the tooltip shows UTC.
 whenShown(() => {
   const { lang } = document.documentElement;
   const own = navigator.languages.find((language) => language.startsWith(`${lang}-`));

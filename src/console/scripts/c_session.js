@@ -74,7 +74,7 @@ whenShown(() => {
     text.textContent = bar.dataset.renewed;
     setTimeout(() => plan(SESSION_SECONDS), 5_000);
   });
-  // Renews the session of a person who works, soon after they did something and have not left the page.
+  // Renews the session soon after the person does something, unless they leave the page first.
   let waits;
   const work = ({ target } = {}) => {
     const left = endsAt - performance.now();
@@ -93,7 +93,7 @@ whenShown(() => {
       const { target: form, submitter } = event;
       useNewToken();
       if (renewing === undefined) return;
-      // The session's former token ends during a renewal, so the form waits for the next one.
+      // A renewal ends the old token, so the form waits for the new one.
       event.preventDefault();
       event.stopImmediatePropagation();
       renewing.finally(() => form.requestSubmit(submitter));

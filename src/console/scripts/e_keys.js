@@ -26,7 +26,7 @@ whenShown(() => {
   });
 });
 
-// A search that shows only the choices of a field that contain the text. Without scripts, it is hidden.
+// A search that hides the choices of a field that do not contain the text. It needs scripts.
 whenShown(() => {
   for (const search of document.querySelectorAll("[data-narrows]")) {
     const groups = [...document.getElementById(search.dataset.narrows).querySelectorAll("details")];

@@ -1,17 +1,16 @@
 /** Texts of the page about people's changes. */
 export const ACTIVITY = {
   title: "Who did what",
-  lead: "Every call by which a member changed something, or was refused. Newest first.",
+  lead: "Every change that a member made, and every attempt that was refused. Newest first. The list keeps every entry.",
   ownTitle: "What you did",
-  ownLead: "Every change that you made for your own account, or that was refused. Newest first.",
-  kept: "Of each person, the list keeps the last 1,000 changes of each kind, and as many refusals.",
+  ownLead: "Every change that you made for your own account, and every attempt that was refused. Newest first. The list keeps your last 1,000 changes of each kind, and as many refusals.",
   caption: "Changes, newest first",
   when: "When",
   who: "Who",
   what: "What",
   about: "About",
   outcome: "Outcome",
-  none: "Nothing to show. Once somebody approves a request or changes something, it is listed here.",
+  none: "Nothing to show. Approvals and other changes will appear here.",
   everything: "Everything",
   keepLead:
     "All changes of this list, on all its pages: for a spreadsheet (CSV), or with a line of JSON for each change (NDJSON).",

@@ -5,7 +5,7 @@ const times = (number: number) => (number === 1 ? "once" : `${number.toLocaleStr
 /** Texts of the pages about delegations. */
 export const DELEGATIONS = {
   title: "Delegations",
-  lead: "What agents may do for you. A delegation is a signed certificate that somebody approved; you can take it back at any time.",
+  lead: "What agents may do for you. A delegation is a signed permission that somebody approved; you can take it back at any time.",
   filter: "Filter the list",
   search: "Search",
   searchHint: "Agent, platform or scope, or a whole id",
@@ -143,21 +143,21 @@ export const REVOKE_MANY = {
   link: "Revoke several",
   title: "Revoke several delegations",
   lead: "Tick the delegations to end. The next page names them, and nothing ends before you confirm.",
-  nothing: "No active delegation matches. Those that you can revoke appear here.",
+  nothing: "No active delegation matches. Delegations that you can revoke appear here.",
   none: (most: number) => `Tick at least one delegation, and at most ${most}.`,
   all: "Tick all",
   active: "Active delegations",
-  go: "Look at what ends",
+  go: "See what ends",
   confirmTitle: (number: number) =>
     number === 1 ? "Revoke 1 delegation" : `Revoke ${number.toLocaleString("en")} delegations`,
   confirmLead:
-    "From then on every check of them is denied, immediately and for good. You cannot undo this. A new request can be approved.",
+    "Every check of them is denied immediately and permanently. You cannot undo this. A new request can be approved.",
   cancel: "Leave them as they are",
   ends: "These end",
   gone: (number: number) =>
     number === 1
-      ? "One that you chose has already ended, and is not listed."
-      : `${number.toLocaleString("en")} that you chose have already ended, and are not listed.`,
+      ? "One delegation that you chose has already ended. It is not listed."
+      : `${number.toLocaleString("en")} delegations that you chose have already ended. They are not listed.`,
   done: "All of them have already ended.",
   toList: "See the delegations",
   submit: (number: number) => (number === 1 ? "Revoke it" : `Revoke all ${number.toLocaleString("en")}`),

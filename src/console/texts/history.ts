@@ -4,8 +4,8 @@ export const HISTORY = {
   lead: "Every decision about your agents, newest first: what was asked, and what came of it.",
   filters: "Filter the history",
   search: "Search",
-  searchHint: "Names, what was asked for, results or reasons, such as: refund denied",
-  ready: { today: "Today", denied: "Denied this week", undecided: "Not decided this week" },
+  searchHint: "Search names, permissions, results or reasons, such as: refund denied",
+  ready: { today: "Today", denied: "Denied in the last 7 days", undecided: "Not decided in the last 7 days" },
   readyTitle: "Ready-made filters",
   bookmark: "To keep this filter, bookmark this page. Its address contains the filter.",
   more: "More filters",
@@ -27,7 +27,7 @@ export const HISTORY = {
   empty:
     "Nothing was decided yet. Once an application asks whether an agent may do something, it is listed here.",
   nothing: "Nothing in the history matches the filters.",
-  searchOn: "Nothing in the part of the history that was searched. Show more to search older decisions.",
+  searchOn: "Nothing found in the decisions searched so far. Choose “Show more” to search older ones.",
   elsewhere: "decided elsewhere",
   newer: "Look for newer ones",
   live: { on: "Stop updating", off: "Keep up to date", news: "New in the list:" },
@@ -42,7 +42,7 @@ export const HISTORY = {
     title: { allow: "It was allowed", deny: "It was denied", indeterminate: "It could not be decided" },
     presented: "A proof was shown",
     presentedLead:
-      "An agent showed its delegation to an application, which has not asked for a decision yet. The decision will be an entry of its own, and this entry disappears after some minutes.",
+      "An agent showed its delegation to an application, which has not asked for a decision yet. The decision will be a separate entry. This entry disappears after a few minutes.",
     facts: "What happened",
     decided: "When",
     asked: "Asked for",

@@ -2,7 +2,7 @@
 export const CHANNEL = {
   navigation: "Send them to Slack or Teams",
   title: "Requests in a channel",
-  lead: "New requests can appear in a Slack or Microsoft Teams channel too. Nobody can approve from there: each message has a link to the request.",
+  lead: "New requests can appear in a Slack or Microsoft Teams channel too. Nobody can approve there. Each message links to the request.",
   current: "Channel",
   none: "No channel is connected. Requests go only to the people who decide, by mail.",
   app: "App",
@@ -19,7 +19,7 @@ export const CHANNEL = {
       dns: "The host name was not found.",
       connect: "The app could not be reached.",
       network: "The connection broke.",
-      forbidden_address: "The URL leads into a network that messages may not enter.",
+      forbidden_address: "The URL leads to a network to which messages must not go.",
       unprepared: "The service could not read the stored URL. Connect the channel again.",
     })[fault] ?? `The app refused the message (${fault}).`,
   add: "Connect a channel",

@@ -76,7 +76,7 @@ export const PLATFORMS = {
   },
   explanations: "Values in explanations of denials",
   explanationsHint:
-    "Amounts, places and paths may be personal. The history keeps them in this form from the next decision on.",
+    "Amounts, places and paths may be personal. The history keeps them in this form, starting with the next decision.",
   explanationValues: {
     full: "In full",
     rounded: "Numbers rounded, texts hashed",

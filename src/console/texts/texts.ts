@@ -129,7 +129,7 @@ export const texts = {
   },
   appearance: {
     title: "Appearance",
-    lead: "Choose how pages look in this browser. Automatic is the choice of your device.",
+    lead: "Choose how pages look in this browser. Automatic follows your device.",
     names: { auto: "Automatic", light: "Light", dark: "Dark" },
   },
   signIn: {

@@ -4,7 +4,7 @@ import { span } from "./decisions.ts";
 type Facts = Record<string, string>;
 type Explanation = NonNullable<NamedEntry["details"]["explanation"]>;
 
-/** Keeps the direction of a stranger's text within it. Explanations contain no such characters themselves. */
+/** Isolates the writing direction of a stranger's text. Explanations contain no isolating characters. */
 const isolated = (text = "") => `\u2068${text}\u2069`;
 
 function number(text = ""): string {
@@ -14,7 +14,7 @@ function number(text = ""): string {
     : isolated(text);
 }
 
-/** Returns phrases for the sent values, or `undefined` if they are missing, and for the allowed values. */
+/** Phrases for the sent values, or `undefined` if these are missing, and for the allowed values. */
 type Saying = { sent(sent: Facts, about: string): string | undefined; allowed(limit: Facts): string };
 
 const money = ({ amount, max_amount, currency }: Facts, about = "") =>
@@ -64,8 +64,8 @@ const SAYINGS: Record<string, Saying | undefined> = {
 };
 
 /**
- * Returns in one line what was sent and what is allowed. `undefined` if the denial is not about a constraint
- * that these pages know.
+ * Returns a line that says what was sent and what is allowed, or `undefined` if these pages do not know the
+ * failed constraint.
  */
 export function whyDenied(
   { constraint = "", limit = {}, sent = {}, values }: Explanation,

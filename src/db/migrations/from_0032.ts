@@ -173,7 +173,7 @@ create or replace trigger connections_changed
   execute function notify_connection_keys();
 `;
 
-/** Comes before other tables are locked, in the order in which queries about the history lock them. */
+/** Runs before statements that lock other tables, because queries about the history lock in this order. */
 const EXPLAINED_EVENTS = `
 -- Which limit a denied proof exceeded, and the value that was sent.
 alter table audit_events add column explanation jsonb;
@@ -217,7 +217,7 @@ export const mailsAndMakers = {
       on: "(expires_at) where status in ('pending', 'expired')",
     },
     {
-      // For the limit of each person's acts with one operation.
+      // Finds a person's acts with one operation beyond the limit.
       name: "organization_activity_alike",
       table: "organization_activity",
       on: "(organization_id, actor_account_id, operation, (status = 'refused'), occurred_at desc, activity_id desc)",

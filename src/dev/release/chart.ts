@@ -9,7 +9,7 @@ import type { Signed } from "./signing.ts";
 const LOCAL_IMAGE = /repository: localhost\/([a-z-]+)\n( +)tag: ""\n +digest: ""\n/g;
 
 /**
- * Writes the chart as `helm push` would, to the OCI layout `layout` under its version. The values of the
+ * Adds the chart to the OCI layout `layout` under its version, in the form of `helm push`. The values of the
  * chart name the given images by digest. Returns the digest of the manifest. `seconds` is the time of the
  * files in the archive.
  */

@@ -64,7 +64,7 @@ export async function readBlob(folder: string, digest: string): Promise<any> {
 /** Returns JSON as bytes. */
 export const bytesOf = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
 
-/** Configuration that makes an artifact look like an image to registries that accept only images. */
+/** Returns an empty image configuration, for registries that accept only images. */
 function emptyConfig(layers: readonly Descriptor[]): Blob {
   const rootfs = { type: "layers", diff_ids: layers.map(({ digest }) => digest) };
   return { mediaType: CONFIG, content: bytesOf({ architecture: "", os: "", config: {}, rootfs }) };

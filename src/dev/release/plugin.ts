@@ -25,7 +25,7 @@ export async function packPlugin(log: string, root: string, work: string, out: s
   const compiler = join(root, "node_modules/typescript/bin/tsc");
   const to = ["--outDir", join(folder, "dist")];
   await runLogged(log, process.execPath, [compiler, "-p", join(root, "src/sdk"), ...to]);
-  // npm makes programs executable, but krew runs them with the mode in the archive.
+  // npm makes programs executable when it installs them, but krew keeps the mode in the archive.
   for (const program of Object.values<string>(manifest.bin)) await chmod(join(folder, program), 0o755);
   await runLogged(log, "npm", ["pack", folder, "--pack-destination", out]);
   await rm(folder, { recursive: true });

@@ -45,8 +45,8 @@ export async function checkUnreleased({ repository, tag, digest }: Signed): Prom
 }
 
 /**
- * Copies an artifact to the registry, its signature and statements first: nobody can see it unsigned. Throws
- * `UserError` with the end of the log.
+ * Copies an artifact to the registry after its signature and statements, so that nobody sees it unsigned.
+ * Throws `UserError` with the end of the log.
  */
 export async function publish(log: string, { layout, repository, tag, digest }: Signed): Promise<void> {
   for (const each of [cosignTag(digest, "att"), cosignTag(digest, "sig"), tag]) {
@@ -55,9 +55,9 @@ export async function publish(log: string, { layout, repository, tag, digest }: 
   }
 }
 
-/** True for a registry on this machine, which may have no TLS. */
+/** Returns whether a registry is on this machine, so that it may have no TLS. */
 export const isLocal = (repository: string): boolean => LOOPBACK.test(repository);
 
-/** The policy of this machine does not apply: it is about images that this machine runs. */
+/** Runs skopeo without this machine's signature policy, which is for images that the machine runs. */
 const skopeo = (log: string, ...args: string[]): Promise<void> =>
   runLogged(log, "skopeo", ["--insecure-policy", ...args]);

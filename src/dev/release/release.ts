@@ -132,7 +132,7 @@ async function planOf(options: ReleaseOptions, terminal: Terminal): Promise<Plan
   };
 }
 
-/** Returns the folder with the images' archives: an earlier one, or that of a build that happens now. */
+/** Returns the folder with the images' archives. Builds the images unless `--images` names a folder. */
 async function archivesOf(options: ReleaseOptions, { build }: Plan, terminal: Terminal): Promise<string> {
   if (options.images !== undefined) return options.images;
   const { base, localBase, ca } = options;
@@ -150,7 +150,7 @@ async function signedImage({ out, log, registry, build, signer }: Plan, archives
   }
   await unpackImage(log, archive, layout, build.version);
   const digest = await digestOf(layout, build.version);
-  // The provenance names the commit of this folder.
+  // The provenance names the commit of this clone, so the image must be from the same commit.
   const { config } = await readBlob(layout, (await readBlob(layout, digest)).config.digest);
   if (config.Labels?.["org.opencontainers.image.revision"] !== build.revision) {
     throw new UserError(`${archive} is from another commit`, "Build the images again, or omit --images");
@@ -178,7 +178,7 @@ async function layoutFor(out: string, name: string): Promise<string> {
   return layout;
 }
 
-/** Returns a folder for the release. Replaces an earlier release only in the cache. Throws `UserError`. */
+/** Returns an empty folder. Deletes an earlier release only in the cache. Throws `UserError`. */
 async function emptyFolder(named: string | undefined, version: string): Promise<string> {
   const out = named ?? join(homedir(), ".cache", "deputize", "release", version);
   if (named === undefined) await rm(out, { recursive: true, force: true });

@@ -45,11 +45,11 @@ function privateKeyOf(path: string, key: string, passphrase: string | undefined)
     const found = createPrivateKey({ key, ...(passphrase === undefined ? {} : { passphrase }) });
     if (found.asymmetricKeyDetails?.namedCurve === "prime256v1") return found;
   } catch (error) {
-    throw new UserError(`${path} is no private key in PEM, or its passphrase is wrong`, wanted, {
+    throw new UserError(`${path} is not a private key in PEM, or its passphrase is wrong`, wanted, {
       cause: error,
     });
   }
-  throw new UserError(`${path} is no P-256 key`, wanted);
+  throw new UserError(`${path} is not a P-256 key`, wanted);
 }
 
 function signerOf(key: KeyObject): Signer {
@@ -69,7 +69,7 @@ export const cosignTag = (digest: string, kind: "sig" | "att"): string =>
 /** Adds the signature of an artifact to its layout, in the form of `cosign sign`. */
 export async function addSignature(signer: Signer, artifact: Signed): Promise<void> {
   const { layout, repository, tag, digest } = artifact;
-  // A name with the tag stops somebody from serving an older release, with its signature, under this tag.
+  // The name includes the tag, so that nobody can serve a signed older release under this tag.
   const identity = { "docker-reference": `${repository}:${tag}` };
   const image = { "docker-manifest-digest": digest };
   const content = bytesOf({

@@ -64,13 +64,14 @@ const THINGS = {
   token: "SoftHSM (a PKCS#11 token)",
   compiler: "A C++ compiler with make and Python 3",
   builder: "buildah (a builder of images)",
-  publisher: "skopeo (a copier of images)",
+  publisher: "skopeo (a tool that copies images)",
 };
 
 /**
  * Checks for SoftHSM if a token is needed, and for a C++ compiler until the PKCS#11 library is built. With
- * `builder` and `publisher`, also checks for programs that build and copy images. If this process is root, installs missing packages with apt. Throws
- * `SetupError` with the command to run if packages are still missing.
+ * `builder` or `publisher`, also checks for a program that builds or copies images. If this process is root,
+ * installs missing packages with apt. Throws `SetupError` with the command to run if packages are still
+ * missing.
  *
  * @param {string} root
  * @param {{ token: boolean, builder?: boolean, publisher?: boolean }} needs

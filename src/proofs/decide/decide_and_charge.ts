@@ -55,7 +55,7 @@ remembered as (
   order by account_id, connection_id, invocation_id
 ),`;
 
-/** The explanations of the reasons that the statement finds. They need no value. */
+/** The explanations for reasons that the statement finds. Each has only a rule. */
 const RULES_OF_OBJECTIONS = (
   [
     "principal_not_accepted",

@@ -48,8 +48,8 @@ export type ReceiptParts = { head: string; tail: string };
  * Returns the receipt's canonical JSON, split where the decision belongs. The encoding is RFC 8785, except
  * that U+2028 and U+2029 are escaped (wire format §3). The deciding statement joins the parts: `head ‖
  * "decision":"…","decision_reason":"…","explanation":{…},"granted_scope":[…] ‖ tail`, where only some denials
- * have an explanation. All keys of the head sort before
- * `decision`, and all keys of the tail sort after `granted_scope`.
+ * have an explanation. All keys of the head sort before `decision`, and all keys of the tail sort after
+ * `granted_scope`.
  */
 export function receiptParts(fields: ReceiptFields): ReceiptParts {
   const head = canonicalJson({

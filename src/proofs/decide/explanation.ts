@@ -64,7 +64,7 @@ function certificateOf({ chain, verification }: Denied): DelegationCert | undefi
   return chain[verification.violation?.certificate ?? 0];
 }
 
-/** Certificates may contain any number of seconds, also one that no `Date` can represent. */
+/** Returns a time in ISO 8601, or the number of seconds if no `Date` can represent the time. */
 function isoTime(seconds = 0): string {
   const time = new Date(seconds * 1000);
   return Number.isNaN(time.getTime()) ? String(seconds) : time.toISOString();
@@ -116,7 +116,7 @@ function factsOf({ context, now }: Denied, { constraint, used }: FailedConstrain
   return { ...context, time: localClock(now, zone), used };
 }
 
-/** Returns the members of a constraint as texts, and only the number of a polygon's corners. */
+/** Returns the members of a constraint as texts. A polygon has only the number of its points. */
 function limitOf(constraint: object): Record<string, string> {
   const members = Object.entries(constraint).filter(([name]) => name !== "type");
   return Object.fromEntries(
@@ -194,7 +194,7 @@ function candidates(fact: Numeric, value: number): number[] {
     .filter(Number.isFinite);
 }
 
-/** Replaces control and invisible characters, and lone surrogates. */
+/** Shortens a text and replaces control characters, invisible characters and lone surrogates. */
 function shortened(text: string): string {
   const start = text.slice(0, MOST_CHARACTERS).toWellFormed();
   const clean = start.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, "\ufffd");

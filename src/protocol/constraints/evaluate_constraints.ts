@@ -41,7 +41,7 @@ type InvocationCount = number | undefined;
 export type Refusal = {
   code: Extract<(typeof PERMISSION_CODES)[number], `constraint_${string}`>;
   detail: string;
-  /** Absent if only several constraints together can never hold. */
+  /** Absent if each constraint can hold, but not all of them together. */
   failed?: FailedConstraint;
 };
 

@@ -74,7 +74,7 @@ export type Verification = {
   error_reason?: string;
   /** The first rule that does not hold, in the order of §8. */
   violation?: Violation;
-  /** The constraint that the violation is about, if it is about one. */
+  /** The constraint that failed, if the violation is about one. */
   failed_constraint?: FailedConstraint;
   /** Returns every rule in order, with its outcome. */
   checks(): Check[];

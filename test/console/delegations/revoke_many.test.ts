@@ -101,7 +101,7 @@ describe("revoking several delegations", () => {
     const other = await delegationViewer(api, { agent: "Stranger's clerk" });
     const choice = await seen.open(PATH);
     const confirm = await choice.send("choose", { cert_id: [other.ids.cert ?? "", "cert-none", ...certs] });
-    expect(confirm.words).toContain("2 that you chose have already ended");
+    expect(confirm.words).toContain("2 delegations that you chose have already ended");
     expect(confirm.words).not.toContain("Stranger's clerk");
     expect((await confirm.send("revoke", { cert_id: [other.ids.cert ?? ""] })).status).toBe(404);
     expect(await statesOf(other, [other.ids.cert ?? ""])).toEqual(["approved"]);

@@ -57,7 +57,7 @@ describe("the history page", () => {
     const seen = await historyViewer(api);
     const old = await seen.decide(86_400 * 8, { decision: "deny", event_type: "proof.rejected" });
     const { text, words } = await seen.open("/console/history");
-    const link = /<a href="([^"]*)">Denied this week</.exec(text)?.[1] ?? "";
+    const link = /<a href="([^"]*)">Denied in the last 7 days</.exec(text)?.[1] ?? "";
     const week = await seen.open(link.replaceAll("&#38;", "&"));
     expect(listed(week.text)).toEqual([seen.ids.denied]);
     expect(listed(text)).toContain(old);

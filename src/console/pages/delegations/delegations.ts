@@ -35,7 +35,7 @@ export const delegationsPage = page<Listed>({
 
 const FILTERS = ["q", "state", "platform_id", "agent_id"] as const;
 
-/** Returns the list's filters that the page for several revocations has too. */
+/** Returns the list's filters that the page *Revoke several* also has. */
 function toRevoke({ q, agent_id, platform_id }: Visit["query"]): Visit["query"] {
   return { q: q || undefined, agent_id, platform_id: platform_id || undefined };
 }

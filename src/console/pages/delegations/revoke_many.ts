@@ -13,7 +13,7 @@ import { objectName, time } from "../../elements/values.ts";
 const CHOOSE = "choose";
 const REVOKE = "revoke";
 const IDS = "cert_id";
-/** The most delegations that one form revokes, so that the page can answer in time. */
+/** Maximum number of delegations that one form revokes, so that the page can answer in time. */
 const MOST = 50;
 
 type Loaded =
@@ -21,8 +21,8 @@ type Loaded =
   | { step: "confirm"; chosen: CertificateAnswer[]; gone: number };
 
 /**
- * The page that revokes several delegations. A person ticks active delegations, and confirms a page that
- * names each of them. Each revocation is an operation of its own.
+ * The page that revokes several delegations. A person ticks active delegations, and confirms on a page that
+ * names each of them. Each revocation is a separate operation.
  */
 export const revokeManyPage = page<Loaded>({
   id: "revoke_delegations",
@@ -148,7 +148,7 @@ function named(visit: Visit, certificate: CertificateAnswer, fault?: string): Ht
 
 type Failed = { certificate: CertificateAnswer; why: string };
 
-/** Revokes each delegation. One that fails stops no other: the answer names those that are still active. */
+/** Revokes each delegation. A failure does not stop the others. The answer names those still active. */
 async function revokeEach(visit: Visit, fields: Fields): Promise<Outcome> {
   const { at, texts } = visit;
   const ids = idsOf(fields);

@@ -41,7 +41,7 @@ export const activityPage = page<Data>({
       cell: ({ actor }: Entry) =>
         html`${actor.email}<br /><span class="quiet">${visit.texts.acting.roles[actor.role]}</span>`,
     };
-    return html`<p class="lead">${isPersonal(visit) ? words.ownLead : words.lead} ${words.kept}</p>
+    return html`<p class="lead">${isPersonal(visit) ? words.ownLead : words.lead}</p>
     ${filters(visit, { members, actors: activity.actors })}
     ${
       fault === undefined

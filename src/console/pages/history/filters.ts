@@ -123,7 +123,7 @@ export function historyFilter(visit: Visit, { platforms, agents }: Names): Html 
   });
 }
 
-/** Returns links to lists that people often need, and how to keep the current filter. */
+/** Returns links to lists that people often need, and a note on how to keep the current filter. */
 export function readyFilters(visit: Visit): Html {
   const { own, path, now, texts } = visit;
   const { ready, readyTitle, bookmark } = texts.history;

@@ -49,7 +49,7 @@ async function load(visit: Visit): Promise<History> {
   const asked = askedFor(visit);
   await refuseSeen(visit, asked);
   const { cursor, fresh } = visit.query;
-  // The list asks for its own news every few seconds, and needs nothing else of the page.
+  // The list requests its own updates every few seconds, and needs nothing else from the page.
   if (fresh !== undefined) return { ...(await listed(visit, asked)), names: NO_NAMES, counts: undefined };
   const [{ items: platforms }, { items: agents }, counts, events] = await Promise.all([
     visit.call("list_platforms", { query: { limit: "100" } }),
@@ -81,7 +81,7 @@ async function refuseSeen({ query, call }: Visit, asked: ReturnType<typeof asked
   if (events.length === Number(seen)) throw new Unchanged();
 }
 
-/** Returns the chart of the last days' decisions, whatever the filters are. A day leads to its decisions. */
+/** Returns the chart of recent decisions, regardless of the filters. Each day links to its decisions. */
 function chart({ own, path, texts }: Visit, counts: DailyCounts | undefined): Html | undefined {
   if (counts === undefined) return undefined;
   const of = (day: string) => own(path, { from: day, to: day });

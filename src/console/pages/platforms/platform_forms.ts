@@ -212,7 +212,7 @@ async function loadPlatform({ call, params }: Visit) {
   return { platform, vocabulary };
 }
 
-/** Reads the selected form of values. A page from before the field was added sends none. */
+/** Reads how explanations keep values. A page from before this field existed does not send it. */
 function readValues(fields: Fields) {
   const selected = explanationValues.safeParse(fields.get("explanation_values"));
   return selected.success ? { explanation_values: selected.data } : {};

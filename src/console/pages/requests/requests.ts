@@ -158,8 +158,8 @@ async function load(visit: Visit) {
 }
 
 /**
- * Returns what a former delegation to the same agent allowed, if the page's address names it, or names a
- * denial. For a denial, also returns what was missing.
+ * Returns what a former delegation to the same agent allowed, if the page's address names the delegation or
+ * a denial. For a denial, also returns what was missing.
  */
 async function formerOf({ call, params, query: { again, denied } }: Visit) {
   const event = denied ? await call("get_audit_event", { params: { event_id: denied } }) : undefined;
@@ -180,7 +180,7 @@ async function formerOf({ call, params, query: { again, denied } }: Visit) {
 
 type Former = { constraints: Constraint[]; isWidened: boolean };
 
-/** Says that the request will have the limits of the former delegation. */
+/** Returns a note that the request will have the limits of the former delegation. */
 function sameLimits({ texts }: Visit, { constraints, isWidened }: Former): Html | undefined {
   if (constraints.length === 0) return undefined;
   return html`<section class="card"><p>${isWidened ? texts.ask.widenedLimits : texts.ask.sameLimits}</p>${limitList(texts, constraints)}</section>`;
