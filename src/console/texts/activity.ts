@@ -3,7 +3,8 @@ export const ACTIVITY = {
   title: "Who did what",
   lead: "Every change that a member made, and every attempt that was refused. Newest first. The list keeps every entry.",
   ownTitle: "What you did",
-  ownLead: "Every change that you made for your own account, and every attempt that was refused. Newest first. The list keeps your last 1,000 changes of each kind, and as many refusals.",
+  ownLead:
+    "Every change that you made for your own account, and every attempt that was refused. Newest first. The list keeps your last 1,000 changes of each kind, and as many refusals.",
   caption: "Changes, newest first",
   when: "When",
   who: "Who",
