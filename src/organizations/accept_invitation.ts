@@ -48,6 +48,12 @@ export async function acceptInvitation(
   return db.transaction(async (tx) => {
     await lockSetups(tx, former);
     await lockMembers(tx, found.organization_id);
+    const { accountId, email } = person;
+    const account = await tx("accounts")
+      .where({ account_id: accountId, email })
+      .forShare()
+      .first("account_id");
+    if (account === undefined) throw new ApiError("invalid_invitation");
     const now = clock.now();
     const [invitation] = await tx("organization_invitations")
       .where(own)

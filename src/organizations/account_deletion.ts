@@ -3,11 +3,12 @@ import { spendCodes, storeCodes, tryCodes } from "../accounts/address/account_co
 import { deletionMail } from "../accounts/address/address_mails.ts";
 import { accountCode, sendOrRefuse } from "../accounts/address/change_address.ts";
 import type { Mailer } from "../accounts/mail/smtp.ts";
-import { clearedCookies } from "../accounts/sessions/sessions.ts";
+import { clearedCookies, lockFamilies } from "../accounts/sessions/sessions.ts";
 import type { CodeHashes } from "../accounts/sign_in/codes.ts";
 import type { Clock } from "../clock.ts";
 import type { Transaction } from "../db/database.ts";
 import type { AccountCodeRow } from "../db/tables.ts";
+import { ApiError } from "../errors.ts";
 import type { RetireDeps } from "../platforms/api_keys/rotate_key.ts";
 import { removeConnections } from "../platforms/connections/connection_changes.ts";
 import { syncVault, type VaultSyncDeps } from "../platforms/sync_vault.ts";
@@ -15,7 +16,7 @@ import type { ActionLimits } from "../rates/action_limits.ts";
 import type { ClientRates } from "../rates/client_rates.ts";
 import { type Route, route } from "../route.ts";
 import { writeAct } from "./activity.ts";
-import { changeMemberIn, listMembers, lockMembers } from "./members.ts";
+import { changeMemberIn, listMembers, lockMembers, type Member } from "./members.ts";
 import { lockSetups } from "./setups.ts";
 
 /** Dependencies of the operations that delete an account. */
@@ -42,8 +43,10 @@ const ends = z.object({
         account_id: z.uuid(),
         organization_name: z.string().nullable(),
         effect: z
-          .enum(["ends", "left", "last_owner"])
-          .describe("It ends, the person leaves it, or it prevents the deletion because it needs an owner"),
+          .enum(["ends", "left", "last_owner", "opened"])
+          .describe(
+            "It ends, the person leaves it, or it prevents the deletion: it needs an owner, or its account is the person's",
+          ),
       }),
     )
     .describe("The person's organizations"),
@@ -133,12 +136,14 @@ async function deleteAccount(deps: DeletionDeps, row: AccountCodeRow): Promise<v
   const { account_id: personId } = row;
   const retired = await deps.db.transaction(async (tx) => {
     const now = deps.clock.now();
+    await lockFamilies(tx, personId);
     const accounts = await accountsOf(tx, personId);
     await lockAll(tx, personId, accounts);
     await spendCodes(tx, row);
     const ending: string[] = [];
     for (const accountId of accounts) {
       const members = await listMembers(tx, accountId);
+      if (isSharedAccount(accountId, personId, members)) throw new ApiError("last_owner", OPENED);
       if (!members.some(({ account_id }) => account_id === personId)) continue;
       if (members.length === 1) {
         ending.push(accountId);
@@ -146,13 +151,24 @@ async function deleteAccount(deps: DeletionDeps, row: AccountCodeRow): Promise<v
         await leave(tx, accountId, { accountId: personId, email: row.email }, now);
       }
     }
-    for (const accountId of ending) await endAccount(tx, accountId);
+    for (const accountId of ending) await endAccount(tx, accountId, personId);
     await forgetPerson(tx, personId, now);
     return removeConnections(tx, deps.secretBox, ending, now);
   });
   deps.apiKeys.forget(retired);
   deps.log.info({ account_id: personId }, "a person deleted their account");
   await syncVault(deps);
+}
+
+const OPENED =
+  "Your account is also the account of an organization with other members. Remove them first, so that it ends";
+
+/**
+ * Returns whether other people use the person's own account, because the person opened their organization.
+ * Clusters find this organization by the account's address. So the address must not change hands.
+ */
+function isSharedAccount(accountId: string, personId: string, members: readonly Member[]): boolean {
+  return accountId === personId && members.some(({ account_id }) => account_id !== personId);
 }
 
 /** Returns the person's own account and their organizations, in the order in which they are locked. */
@@ -176,6 +192,8 @@ async function lockAll(tx: Transaction, personId: string, accounts: readonly str
       await lockSetups(tx, { accountId, personId, wasOwner: true, stays: false });
     }
   }
+  // A decision that the person makes at this moment holds a weaker lock of this row.
+  await tx("accounts").where({ account_id: personId }).forUpdate().select("account_id");
   for (const accountId of accounts) await lockMembers(tx, accountId);
 }
 
@@ -197,12 +215,15 @@ async function leave(
 }
 
 /** Ends what belongs to an account, except its connections. Its history and its ledger remain. */
-async function endAccount(tx: Transaction, accountId: string): Promise<void> {
+async function endAccount(tx: Transaction, accountId: string, personId: string): Promise<void> {
   const own = { account_id: accountId };
   const organization = { organization_id: accountId };
   await tx("organization_invitations").where(organization).delete();
   await tx("organization_domains").where(organization).delete();
   await tx("organization_members").where(organization).delete();
+  await tx("organization_activity")
+    .where({ ...organization, actor_account_id: personId })
+    .update({ actor_email: addressOf(personId) });
   await tx("cluster_approvers").where(own).delete();
   await tx("namespace_bindings").where(own).delete();
   await tx("declared_ceilings").where(own).delete();
@@ -217,20 +238,30 @@ async function endAccount(tx: Transaction, accountId: string): Promise<void> {
 /** The reserved top-level domain, to which nobody can send mail (RFC 2606). */
 const NOWHERE = "deleted.invalid";
 
+function addressOf(personId: string): string {
+  return `${personId}@${NOWHERE}`;
+}
+
 /** Erases the person's name and address, and ends their sign-ins. Their account id remains. */
 async function forgetPerson(tx: Transaction, personId: string, now: Date): Promise<void> {
   const own = { account_id: personId };
   await tx("accounts")
     .where(own)
-    .update({ email: `${personId}@${NOWHERE}`, first_name: null, last_name: null, own_role: null });
+    .update({ email: addressOf(personId), first_name: null, last_name: null, own_role: null });
   await tx("session_families")
     .where(own)
     .whereNull("ended_at")
-    .update({ ended_at: now, end_reason: "logout", user_agent: null });
+    .update({ ended_at: now, end_reason: "logout" });
+  await tx("session_families").where(own).update({ user_agent: null });
   await tx("mail_choices").where(own).delete();
   await tx("mailing_queues").where({ person_id: personId }).delete();
   await tx("former_addresses").where(own).delete();
   await tx("idempotency_keys").where(own).delete();
+}
+
+function effectOn(members: readonly Member[], personId: string): "ends" | "left" | "last_owner" {
+  const hasOwner = members.some((each) => each.account_id !== personId && each.role === "owner");
+  return members.length === 1 ? "ends" : hasOwner ? "left" : "last_owner";
 }
 
 async function whatEnds(tx: Transaction, personId: string, now: Date): Promise<DeletionAnswer> {
@@ -238,9 +269,9 @@ async function whatEnds(tx: Transaction, personId: string, now: Date): Promise<D
   const organizations: DeletionAnswer["organizations"] = [];
   for (const accountId of await accountsOf(tx, personId)) {
     const members = await listMembers(tx, accountId);
-    if (!members.some(({ account_id }) => account_id === personId)) continue;
-    const hasOwner = members.some((each) => each.account_id !== personId && each.role === "owner");
-    const effect = members.length === 1 ? "ends" : hasOwner ? "left" : "last_owner";
+    const isShared = isSharedAccount(accountId, personId, members);
+    if (!isShared && !members.some(({ account_id }) => account_id === personId)) continue;
+    const effect = isShared ? "opened" : effectOn(members, personId);
     if (effect === "ends") ending.push(accountId);
     const account = await tx("accounts")
       .where({ account_id: accountId })

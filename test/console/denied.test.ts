@@ -106,7 +106,7 @@ describe("a denied amount", () => {
   test("has its line on every list, and a button that opens a request with a wider limit", async () => {
     const { app, certId, eventId, browser } = await denied(
       "data:read",
-      { amount: 300, currency: "EUR" },
+      { amount: 304, currency: "EUR" },
       AMOUNT,
     );
     const line = "Asked for about 300 EUR; at most 250 EUR is allowed";
@@ -123,10 +123,10 @@ describe("a denied amount", () => {
     const ask = `/console/agents/${app.agentId}/ask?denied=${eventId}`;
     expect(event.text).toContain(`href="${ask}"`);
     const form = await browser.open(ask);
-    expect(form.words).toContain("the amount is at most 300 EUR");
+    expect(form.words).toContain("the amount is at most 310 EUR");
     const sent = await form.send("ask", { requested_scope: ["data:read"] });
     expect(sent.words).toContain("Asked. The request waits for a decision.");
-    expect(sent.words).toContain("Only if the amount is at most 300 EUR.");
+    expect(sent.words).toContain("Only if the amount is at most 310 EUR.");
   });
 
   test("has no button if the value is not known or is in another currency", async () => {

@@ -22,7 +22,7 @@ export function presentAddressMail({ email, newEmail }: AddressChange, code: str
     text: lines(
       `Your code is ${code}`,
       "",
-      `Somebody who is signed in to your account wants to change its address to ${newEmail}.`,
+      `Somebody who is signed in to your account wants to change its address to ${unlinked(newEmail)}.`,
       `If that is you, enter this code. ${VALID}`,
       "If that is not you, sign in and end the sign-ins that you do not recognize, on your account page.",
     ),
@@ -37,7 +37,7 @@ export function newAddressMail({ email, newEmail }: AddressChange, code: string)
     text: lines(
       `Your code is ${code}`,
       "",
-      `The person with the address ${email} wants to use this address for their account.`,
+      `The person with the address ${unlinked(email)} wants to use this address for their account.`,
       `If that is you, enter this code. ${VALID}`,
       "If that is not you, you do not need to do anything.",
     ),

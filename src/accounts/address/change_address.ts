@@ -12,6 +12,7 @@ import { type Route, route } from "../../route.ts";
 import { emailAddress } from "../email.ts";
 import { isReserved } from "../former_addresses.ts";
 import { describeMailError, type Mail, type Mailer } from "../mail/smtp.ts";
+import { lockFamilies } from "../sessions/sessions.ts";
 import { type CodeHashes, plainCode } from "../sign_in/codes.ts";
 import { ACCOUNT_CODE_FORM, spendCodes, storeCodes, tryCodes } from "./account_codes.ts";
 import {
@@ -75,8 +76,9 @@ function sendRoute(deps: AddressDeps): Route {
         actionLimits.within("mail_new_address", [to], async () => {
           await rates.takeSend(ip);
           const { code, newCode } = await storeCodes({ db, hashes }, { accountId, ...change }, clock.now());
-          await sendOrRefuse(deps, newAddressMail(change, newCode));
+          // A refused call does not count. So the mail to a stranger goes last.
           await sendOrRefuse(deps, presentAddressMail(change, code));
+          await sendOrRefuse(deps, newAddressMail(change, newCode));
         }),
       );
       return { body: { status: "codes_sent" as const } };
@@ -125,6 +127,7 @@ async function changeAddress(
   const { account_id, email: former, new_email } = row;
   const email = new_email ?? "";
   await spendCodes(tx, row);
+  await lockFamilies(tx, account_id);
   const account = await tx("accounts").where({ account_id }).forUpdate().first("email");
   if (account?.email !== former) throw new ApiError("invalid_code");
   await checkFree(tx, account_id, email, now);
@@ -186,6 +189,7 @@ async function putBack(tx: Transaction, tokenHash: Buffer, now: Date): Promise<A
     .returning("*");
   if (former === undefined) throw new ApiError("invalid_code");
   const { account_id, email } = former;
+  await lockFamilies(tx, account_id);
   const account = await tx("accounts").where({ account_id }).forUpdate().first("email");
   await tx("accounts").where({ account_id }).update({ email });
   await tx("former_addresses").where({ account_id }).where("expires_at", ">=", former.expires_at).delete();

@@ -203,6 +203,18 @@ export function sessionCookies(session: IssuedSession): CookieChange[] {
   ];
 }
 
+/**
+ * Locks all sign-ins of a person, in the order in which each refresh locks its own: before the account. So a
+ * change that then locks the account cannot deadlock with a refresh.
+ */
+export async function lockFamilies(tx: Transaction, accountId: string): Promise<void> {
+  await tx("session_families")
+    .where({ account_id: accountId })
+    .orderBy("family_id")
+    .forUpdate()
+    .select("family_id");
+}
+
 /** Cookie changes that remove a session from the browser. */
 export const clearedCookies: CookieChange[] = (["session", "refresh", "csrf"] as const).map((name) => ({
   name,

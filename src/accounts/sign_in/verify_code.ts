@@ -123,7 +123,7 @@ async function openAccount(tx: Transaction, email: string, now: Date): Promise<O
     .returning("account_id");
   // This check must follow the insert, which waits for a concurrent change of the address.
   if (opened.length > 0 && (await isReserved(tx, email, now))) throw new ApiError("address_taken", MOVED);
-  const account = await tx("accounts").where({ email }).first("account_id", "onboarding_step");
+  const account = await tx("accounts").where({ email }).forKeyShare().first("account_id", "onboarding_step");
   if (account === undefined) throw new ApiError("address_taken", MOVED);
   return account;
 }

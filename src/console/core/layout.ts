@@ -39,7 +39,7 @@ function layout(frame: Frame): Html {
       <meta name="robots" content="noindex" />
       <meta name="htmx-config" content=${HTMX} />
       <title>${waitingIn(visit)}${title} · ${texts.name}</title>
-      ${visit.isNew ? html`${assets.inline.element}<link rel="prefetch" as="style" href=${assets.style} />` : html`<link rel="stylesheet" href=${assets.style} />`}
+      ${visit.isNew ? assets.inline.element : html`<link rel="stylesheet" href=${assets.style} />`}
       <link rel="icon" href=${assets.icon} type="image/svg+xml" />
       <script src=${assets.script} data-htmx=${assets.htmx} defer></script>
     </head>

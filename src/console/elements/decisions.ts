@@ -260,11 +260,18 @@ function widenedLimit({
   constraint = "",
   limit = {},
   sent = {},
+  values,
 }: Denial): Record<string, number> | undefined {
   const [member, fact] = (Object.hasOwn(WIDENED, constraint) && WIDENED[constraint]) || [];
   if (member === undefined || fact === undefined || sent.currency !== limit.currency) return undefined;
   const value = Number(sent[fact]);
-  return Number.isFinite(value) && value > Number(limit[member]) ? { [member]: value } : undefined;
+  if (!Number.isFinite(value) || value <= Number(limit[member])) return undefined;
+  return { [member]: values === "rounded" ? nextRounded(value) : value };
+}
+
+/** Returns the next number of two digits, because the value that was sent may be above its rounded form. */
+function nextRounded(value: number): number {
+  return Number((value + 10 ** (Math.floor(Math.log10(value)) - 1)).toPrecision(2));
 }
 
 function isFailed(constraint: Constraint, explanation: Denial | undefined): boolean {

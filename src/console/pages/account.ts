@@ -192,7 +192,7 @@ function whatEnds({ texts }: Visit, { organizations, ...counts }: Ends): Html {
 /** Returns the form that sends a code, unless the deletion would leave an organization without an owner. */
 function askForm(visit: Visit, { organizations }: Ends): Html | false {
   const { deletion: words } = visit.texts;
-  if (organizations.some(({ effect }) => effect === "last_owner")) return false;
+  if (organizations.some(({ effect }) => effect === "last_owner" || effect === "opened")) return false;
   return form(visit, { name: "send_code", content: html`<p>${words.sendHint}</p>`, submit: words.send });
 }
 

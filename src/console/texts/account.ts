@@ -43,6 +43,7 @@ export const DELETION_TEXTS = {
   effects: {
     ends: "ends, because you are its only member",
     left: "continues without you. What you set up for it ends, unless another owner takes it over first",
+    opened: "was opened with this account. Remove all other members, so that it ends",
     last_owner: "needs an owner. Make another member an owner, or remove all other members so that it ends",
   },
   also: "Your name and your e-mail address are erased, and every sign-in ends. Credit that is left is lost.",

@@ -12,7 +12,9 @@ export type Json = Record<string, unknown>;
 export function openSchema(schema: ZodType): Json {
   const { $schema, $defs, ...rest } = z.toJSONSchema(schema, {
     override({ jsonSchema }) {
-      if (jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
+      const isMap = jsonSchema.propertyNames !== undefined;
+      if (isMap) delete jsonSchema.propertyNames;
+      if (isMap || jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
     },
   }) as Json;
   return JSON.parse(JSON.stringify(rest), (name, value) => (name === "$ref" ? undefined : value));

@@ -37,6 +37,7 @@ const pages = consolePages.filter(({ path, id }) => path.includes("{") && id !==
 function plain(text: string, path: string): string {
   return text
     .replaceAll(path, "/here")
+    .replaceAll(`${new URLSearchParams({ back: path })}`, "back=here")
     .replaceAll(/data-session-seconds="\d+"|ends-in-\d+/g, "")
     .replaceAll(/value="[\w-]{43}"/g, "");
 }
