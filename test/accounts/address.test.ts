@@ -11,18 +11,24 @@ const CODES = "/v1/auth/address/codes";
 const CHANGE = "/v1/auth/address";
 const UNDO = "/v1/auth/address/undo";
 
-let isDown = false;
+/** Whether the mail server refuses mails: all, or those to one address. */
+let isDown: boolean | string = false;
 let api: TestApi;
 beforeAll(async () => {
   api = await startApi({
     clock: steeredClock(),
     mailer: (own) => ({
       ...own,
-      send: (mail) => (isDown ? Promise.reject(new Error("no mail server")) : own.send(mail)),
+      send(mail) {
+        if (isDown === true || isDown === mail.to) return Promise.reject(new Error("no mail server"));
+        sentTo.push(mail.to);
+        return own.send(mail);
+      },
     }),
   });
 });
 afterAll(() => api.stop());
+const sentTo: string[] = [];
 let ada: Person;
 beforeEach(async () => {
   ada = await api.person();
@@ -111,6 +117,13 @@ describe("a change of the address", () => {
     expect(await emailOf(ada)).toBe(ada.email);
     isDown = false;
     expect((await ada.client.post(CHANGE, codes)).status).toBe(200);
+  });
+
+  test("mails nothing to the new address if the present address refuses its mail", async () => {
+    const email = newEmail();
+    isDown = ada.email;
+    expect(errorCode(await ada.client.post(CODES, { email }))).toBe("unavailable");
+    expect(sentTo).not.toContain(email);
   });
 
   test("mails at most five sets of codes of an account in a day", async () => {
