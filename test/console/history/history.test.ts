@@ -96,7 +96,7 @@ describe("the history page", () => {
       [SEARCHED, seen.ids.allowed ?? ""],
     );
     const first = await seen.open("/console/history?search=zebra");
-    expect(first.words).toContain("Show more to search older decisions.");
+    expect(first.words).toContain("Nothing found in the decisions searched so far.");
     const next = first.element("link to the next page", /rel="next" href="([^"]*)"/);
     expect((await seen.open(next)).words).toContain("Nothing in the history matches");
     const wrong = await seen.open("/console/history?search=a+b+c+d+e+f+g+h+i");
