@@ -90,7 +90,9 @@ async function greeting(db: Database, { account_id, console_root }: ChannelRow):
   const path = name === null ? "/console/requests" : `/console/for/${account_id}/requests`;
   return {
     heading: `New requests to act for ${name === null ? "this account" : quoted(name)} will appear here`,
-    paragraphs: ["An owner connected this channel. Nobody can approve here. Each message links to the request."],
+    paragraphs: [
+      "An owner connected this channel. Nobody can approve here. Each message links to the request.",
+    ],
     items: [],
     after: "",
     link: { label: "Look at the requests", url: `${console_root}${path}` },
