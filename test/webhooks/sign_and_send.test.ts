@@ -296,7 +296,7 @@ describe("the sender, for the addresses of a name,", () => {
     const silent = new Worker(SILENT, { eval: true, workerData: port });
     closing.push(async () => void (await silent.terminate()));
     await once(silent, "message");
-    // More connections than the silent server's queue has room for. Those that wait take each place that frees.
+    // More connections than the silent server's queue has room for. The others wait for each free place.
     const queue = Array.from({ length: 64 }, () => connect(port, "127.0.0.9").on("error", () => {}));
     closing.push(async () => queue.forEach((socket) => void socket.destroy()));
     await once(queue[0] as Socket, "connect");
