@@ -229,24 +229,14 @@ export const organizationRaces: Record<string, RaceRow[]> = {
     ),
   ],
   accept_invitation: [
-    {
-      title: "that is withdrawn",
-      gets: ["400 invalid_invitation"],
-      async prepare(api) {
-        const owner = await api.person({ organization_name: "Engines" });
-        const invited = await api.person();
-        await owner.client.post(`${ORGANIZATION}/members`, { email: invited.email, role: "approver" });
-        const { body } = await owner.client.get("/dev/mailbox", { headers: { accept: "application/json" } });
-        const mails = body.mails as { to: string; text: string }[];
-        const mail = mails.find(({ to, text }) => to === invited.email && text.includes("invites"));
-        const token = /\b[0-9a-f]{64}\b/.exec(mail?.text ?? "")?.[0] ?? "";
-        return {
-          holds: lockAccount(owner.accountId),
-          meanwhile: ["delete from organization_invitations where organization_id = $1", owner.accountId],
-          call: () => invited.client.post(`${ORGANIZATION}/invitations/accept`, { token }),
-        };
-      },
-    },
+    invitationRace("that is withdrawn", ({ owner }) => [
+      "delete from organization_invitations where organization_id = $1",
+      owner.accountId,
+    ]),
+    invitationRace("by a person who deletes their account", ({ invited }) => [
+      "update accounts set email = account_id || '@deleted.invalid' where account_id = $1",
+      invited.accountId,
+    ]),
   ],
   add_organization_domain: [
     ofMembers(
@@ -349,6 +339,31 @@ function domainRace(race: DomainRace): RaceRow {
           const own = { platform_id: platform.platformId };
           expect(await api.db("platforms").where(own).pluck("publish_state")).toEqual([state]);
         },
+      };
+    },
+  };
+}
+
+/** The acceptance of an invitation beside another change. */
+function invitationRace(
+  title: string,
+  meanwhile: (people: { owner: Person; invited: Person }) => Sql,
+): RaceRow {
+  return {
+    title,
+    gets: ["400 invalid_invitation"],
+    async prepare(api) {
+      const owner = await api.person({ organization_name: "Engines" });
+      const invited = await api.person();
+      await owner.client.post(`${ORGANIZATION}/members`, { email: invited.email, role: "approver" });
+      const { body } = await owner.client.get("/dev/mailbox", { headers: { accept: "application/json" } });
+      const mails = body.mails as { to: string; text: string }[];
+      const mail = mails.find(({ to, text }) => to === invited.email && text.includes("invites"));
+      const token = /\b[0-9a-f]{64}\b/.exec(mail?.text ?? "")?.[0] ?? "";
+      return {
+        holds: lockAccount(owner.accountId),
+        meanwhile: meanwhile({ owner, invited }),
+        call: () => invited.client.post(`${ORGANIZATION}/invitations/accept`, { token }),
       };
     },
   };

@@ -24,6 +24,25 @@ export const signInRaces: Record<string, RaceRow[]> = {
     codeRace("whose tries other calls use up", "own_tries = 5"),
     codeRace("without a cookie, for a code that another code replaces", "shared = false", { cookie: false }),
     codeRace("whose link another call spends", "ended_at = now(), spent = true", { kind: "link" }),
+    {
+      title: "of an account that gets another address",
+      gets: ["409 address_taken"],
+      async prepare(api) {
+        const { accountId, email } = await api.person();
+        const client = api.client();
+        await client.post("/v1/auth/email/send-code", { email });
+        const code = await client.codeFor(email);
+        return {
+          holds: ["select from accounts where account_id = $1 for update", accountId],
+          meanwhile: [
+            "update accounts set email = $2 where account_id = $1",
+            accountId,
+            `${randomUUID()}@example.test`,
+          ],
+          call: () => client.post("/v1/auth/email/verify-code", { email, code }),
+        };
+      },
+    },
   ],
   refresh_session: ["sessions", "session_families"].map((table) => ({
     title: `whose session ends, with a lock on ${table}`,
@@ -47,6 +66,19 @@ export const signInRaces: Record<string, RaceRow[]> = {
         return {
           holds: ["select from account_codes where account_id = $1 for share", person.accountId],
           meanwhile: ["delete from account_codes where account_id = $1", person.accountId],
+          call: () => person.client.post("/v1/auth/address", body),
+        };
+      },
+    },
+    {
+      title: "beside a refresh, which locks the sign-in before the account",
+      gets: ["200"],
+      async prepare(api) {
+        const person = await api.person();
+        const body = await addressCodes(api, person);
+        return {
+          holds: ["select from session_families where account_id = $1 for update", person.accountId],
+          meanwhile: ["select from accounts where account_id = $1 for key share", person.accountId],
           call: () => person.client.post("/v1/auth/address", body),
         };
       },

@@ -71,10 +71,22 @@ describe("the deletion of an account", () => {
     const other = api.client();
     await other.signIn(person.email);
     await person.client.call("PATCH", "/v1/service/mails", { body: { request_waits: "off" } });
+    await registerPlatform(person);
+    await api
+      .db("session_families")
+      .where({ account_id: person.accountId })
+      .update({ user_agent: "Browser" });
     const deleted = await deleteAccount(api, person);
     expect(deleted).toMatchObject({ status: 200, body: { deleted: true } });
     expect(person.client.cookie("service_session")).toBeUndefined();
     expect((await other.get("/v1/auth/session")).status).toBe(401);
+    const families = await api.db("session_families").where({ account_id: person.accountId });
+    expect(families.map(({ user_agent }) => user_agent)).toEqual(families.map(() => null));
+    const acts = await api.db("organization_activity").where({ actor_account_id: person.accountId });
+    expect(acts.length).toBeGreaterThan(0);
+    expect(acts.filter(({ actor_email }) => actor_email !== `${person.accountId}@deleted.invalid`)).toEqual(
+      [],
+    );
     expect(await api.db("accounts").where({ account_id: person.accountId }).first()).toMatchObject({
       email: `${person.accountId}@deleted.invalid`,
       first_name: null,

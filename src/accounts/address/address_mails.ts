@@ -14,49 +14,33 @@ const VALID = `It can be used once, within ${ACCOUNT_CODE_SECONDS / 60} minutes.
 /** A change of an account's address. */
 export type AddressChange = { email: string; newEmail: string };
 
+const END_SIGN_INS =
+  "If that is not you, sign in and end the sign-ins that you do not recognize, on your account page.";
+
 /** Returns the mail with the code for the account's present address. */
 export function presentAddressMail({ email, newEmail }: AddressChange, code: string): Mail {
-  return {
-    to: email,
-    subject: "Code to change your e-mail address",
-    text: lines(
-      `Your code is ${code}`,
-      "",
-      `Somebody who is signed in to your account wants to change its address to ${unlinked(newEmail)}.`,
-      `If that is you, enter this code. ${VALID}`,
-      "If that is not you, sign in and end the sign-ins that you do not recognize, on your account page.",
-    ),
-  };
+  const wish = `Somebody who is signed in to your account wants to change its address to ${unlinked(newEmail)}.`;
+  return codeMail(email, "Code to change your e-mail address", { code, wish, otherwise: END_SIGN_INS });
 }
 
 /** Returns the mail with the code for the new address, whether or not the address has an account. */
 export function newAddressMail({ email, newEmail }: AddressChange, code: string): Mail {
-  return {
-    to: newEmail,
-    subject: "Code to confirm your e-mail address",
-    text: lines(
-      `Your code is ${code}`,
-      "",
-      `The person with the address ${unlinked(email)} wants to use this address for their account.`,
-      `If that is you, enter this code. ${VALID}`,
-      "If that is not you, you do not need to do anything.",
-    ),
-  };
+  const wish = `The person with the address ${unlinked(email)} wants to use this address for their account.`;
+  const otherwise = "If that is not you, you do not need to do anything.";
+  return codeMail(newEmail, "Code to confirm your e-mail address", { code, wish, otherwise });
 }
 
 /** Returns the mail with the code that deletes an account. */
 export function deletionMail(email: string, code: string): Mail {
-  return {
-    to: email,
-    subject: "Code to delete your account",
-    text: lines(
-      `Your code is ${code}`,
-      "",
-      "Somebody who is signed in to your account wants to delete it, permanently.",
-      `If that is you, enter this code. ${VALID}`,
-      "If that is not you, sign in and end the sign-ins that you do not recognize, on your account page.",
-    ),
-  };
+  const wish = "Somebody who is signed in to your account wants to delete it, permanently.";
+  return codeMail(email, "Code to delete your account", { code, wish, otherwise: END_SIGN_INS });
+}
+
+type CodeTexts = { code: string; wish: string; otherwise: string };
+
+function codeMail(to: string, subject: string, { code, wish, otherwise }: CodeTexts): Mail {
+  const text = [`Your code is ${code}`, "", wish, `If that is you, enter this code. ${VALID}`, otherwise, ""];
+  return { to, subject, text: text.join("\n") };
 }
 
 /** Returns the mail to the former address, with the link that puts the address back. */
@@ -90,8 +74,4 @@ export function undoneMail({ email, newEmail }: AddressChange, baseUrl: string):
     reason: "You get this mail because the account had this address.",
   };
   return { to: newEmail, ...renderMail(content, { baseUrl }) };
-}
-
-function lines(...text: string[]): string {
-  return [...text, ""].join("\n");
 }

@@ -228,7 +228,7 @@ const HEADERS = {
 
 /**
  * Returns the reply that contains a page. A browser that comes from elsewhere gets the style sheet with the
- * page, so that it draws the page one request earlier. It then fetches the file for the next page.
+ * page, so that it draws the page one request earlier. Its next page then loads the file.
  */
 export function pageReply(frame: Frame, status = 200): Reply {
   const styles = `'self' ${frame.assets.inline.source}`;

@@ -61,6 +61,12 @@ export function filtersOf(visit: Visit, names: readonly string[]): Record<string
   return Object.fromEntries(names.map((name) => [name, visit.query[name] || undefined]));
 }
 
+/** Turns `not_found` into `undefined`, as a handler of a rejected call. Throws every other error again. */
+export function unlessNotFound(error: unknown): undefined {
+  if (error instanceof ApiError && error.code === "not_found") return undefined;
+  throw error;
+}
+
 /** Returns a function that turns the refusal of a list's filters into `empty` and the reason. */
 export function orFault<Empty extends object>(empty: Empty) {
   return (error: unknown): Empty & { fault: string } => {

@@ -189,7 +189,7 @@ function whatEnds({ texts }: Visit, { organizations, ...counts }: Ends): Html {
     <section class="card"><h2>${words.remains}</h2><p>${words.history}</p></section>`;
 }
 
-/** Returns the form that sends a code, unless the deletion would leave an organization without an owner. */
+/** Returns the form that sends a code, unless one of the organizations prevents the deletion. */
 function askForm(visit: Visit, { organizations }: Ends): Html | false {
   const { deletion: words } = visit.texts;
   if (organizations.some(({ effect }) => effect === "last_owner" || effect === "opened")) return false;

@@ -1,9 +1,9 @@
 import type { ChannelAnswer } from "../../channels/routes.ts";
-import { ApiError } from "../../errors.ts";
 import { type Html, html } from "../../html/html.ts";
 import { page, type Visit } from "../core/page.ts";
 import { choicesOf, selectField, textField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
+import { unlessNotFound } from "../elements/listing.ts";
 import { facts, time } from "../elements/values.ts";
 
 type Loaded = { channel: ChannelAnswer | undefined };
@@ -16,7 +16,7 @@ export const channelPage = page<Loaded>({
   id: "request_channel",
   path: "/console/requests/channel",
   operations: ["get_request_channel", "set_request_channel", "remove_request_channel"],
-  load: async ({ call }) => ({ channel: await call("get_request_channel").catch(unlessNone) }),
+  load: async ({ call }) => ({ channel: await call("get_request_channel").catch(unlessNotFound) }),
   title: ({ texts }) => texts.channel.title,
   back: ({ at, texts }) => ({ to: at("/requests"), text: texts.requests.title }),
   render(visit, { channel }) {
@@ -41,11 +41,6 @@ export const channelPage = page<Loaded>({
     },
   },
 });
-
-function unlessNone(error: unknown): undefined {
-  if (error instanceof ApiError && error.code === "not_found") return;
-  throw error;
-}
 
 function currentOne(visit: Visit, channel: ChannelAnswer): Html {
   const { channel: words } = visit.texts;

@@ -6,7 +6,7 @@ import { type Outcome, page, type Visit } from "../../core/page.ts";
 import { stateBadge } from "../../elements/delegations.ts";
 import { boxField, type Choice, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
-import { pager } from "../../elements/listing.ts";
+import { pager, unlessNotFound } from "../../elements/listing.ts";
 import { labelledScope, labelOf, scopeList } from "../../elements/scopes.ts";
 import { objectName, time } from "../../elements/values.ts";
 
@@ -47,10 +47,7 @@ async function load(visit: Visit): Promise<Loaded> {
   const { call, query, failure } = visit;
   const ids = failure === undefined ? [] : idsOf(failure.typed);
   if (ids.length > 0 && ids.length <= MOST) {
-    const found = await findAll(visit, ids);
-    const chosen = found.filter(
-      (each) => each !== undefined && each.status !== "revoked",
-    ) as CertificateAnswer[];
+    const chosen = (await findAll(visit, ids)).filter(({ status }) => status !== "revoked");
     return { step: "confirm", chosen, gone: ids.length - chosen.length };
   }
   const { q, agent_id, platform_id, cursor } = query;
@@ -58,16 +55,12 @@ async function load(visit: Visit): Promise<Loaded> {
   return { step: "choose", ...(await call("list_delegations", { query: asked })) };
 }
 
-/** Returns the account's certificates by their ids. An unknown id is `undefined`. */
-function findAll({ call }: Visit, ids: readonly string[]): Promise<(CertificateAnswer | undefined)[]> {
-  return Promise.all(
-    ids.map((cert_id) =>
-      call("get_delegation", { params: { cert_id } }).catch((error: unknown) => {
-        if (error instanceof ApiError && error.code === "not_found") return undefined;
-        throw error;
-      }),
-    ),
+/** Returns the account's certificates among these ids. */
+async function findAll({ call }: Visit, ids: readonly string[]): Promise<CertificateAnswer[]> {
+  const found = await Promise.all(
+    ids.map((cert_id) => call("get_delegation", { params: { cert_id } }).catch(unlessNotFound)),
   );
+  return found.filter((certificate) => certificate !== undefined);
 }
 
 function choosing(visit: Visit, { items, next_cursor }: Extract<Loaded, { step: "choose" }>): Html {
@@ -155,7 +148,7 @@ async function revokeEach(visit: Visit, fields: Fields): Promise<Outcome> {
   if (ids.length === 0 || ids.length > MOST) {
     throw new ApiError("invalid_request", texts.revokeMany.none(MOST));
   }
-  const found = (await findAll(visit, ids)).filter((certificate) => certificate !== undefined);
+  const found = await findAll(visit, ids);
   if (found.length === 0) throw new ApiError("not_found");
   const failed: Failed[] = [];
   for (const certificate of found) {

@@ -1,11 +1,11 @@
 import type { CertificateAnswer } from "../../../delegations/delegation_answers.ts";
-import { ApiError } from "../../../errors.ts";
 import type { NamedEntry } from "../../../history/history_entry.ts";
 import type { ReceiptAnswer } from "../../../history/receipt_routes.ts";
 import { type Html, html } from "../../../html/html.ts";
 import type { Call } from "../../core/calls.ts";
 import { page, signedIn, type Visit } from "../../core/page.ts";
 import { decisionBadge, isAskable, neededFor, reasonText, ruleTables } from "../../elements/decisions.ts";
+import { unlessNotFound } from "../../elements/listing.ts";
 import { labelledScope } from "../../elements/scopes.ts";
 import { facts, moment, zoneSwitch } from "../../elements/values.ts";
 import { outcomeCard, receiptCard } from "./receipts.ts";
@@ -55,7 +55,7 @@ async function load({ call, params }: Visit): Promise<Shown> {
     receipt_id === undefined ? undefined : call("get_receipt", { params: { receipt_id } }),
     findCertificate(call, event),
     reason === "ceiling_exceeded" && event.platform_id !== null
-      ? call("get_platform", { params: { platform_id: event.platform_id } }).catch(unlessGone)
+      ? call("get_platform", { params: { platform_id: event.platform_id } }).catch(unlessNotFound)
       : undefined,
   ]);
   return { event, receipt, certificate, ceiling: platform?.default_allowed_scopes };
@@ -64,12 +64,7 @@ async function load({ call, params }: Visit): Promise<Shown> {
 /** Returns a decision's certificate, or `undefined` if the certificate belongs to another account. */
 async function findCertificate(call: Call, { cert_id }: NamedEntry): Promise<CertificateAnswer | undefined> {
   if (cert_id === null) return undefined;
-  return call("get_delegation", { params: { cert_id } }).catch(unlessGone);
-}
-
-function unlessGone(error: unknown): undefined {
-  if (error instanceof ApiError && error.code === "not_found") return undefined;
-  throw error;
+  return call("get_delegation", { params: { cert_id } }).catch(unlessNotFound);
 }
 
 function whatHappened(visit: Visit, { event, certificate }: Shown): Html {

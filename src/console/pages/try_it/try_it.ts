@@ -1,7 +1,7 @@
 import type { CertificateAnswer } from "../../../delegations/delegation_answers.ts";
-import { ApiError } from "../../../errors.ts";
 import { type Html, html } from "../../../html/html.ts";
 import { type Outcome, page, type Visit } from "../../core/page.ts";
+import { unlessNotFound } from "../../elements/listing.ts";
 import { facts } from "../../elements/values.ts";
 import { contextOf, questionForm, scopeOf } from "./question.ts";
 import { resultContent, resultTitle } from "./result.ts";
@@ -56,15 +56,10 @@ function readCertificate({ call }: Visit, certId: string): Promise<CertificateAn
 /** Returns the platform's ceiling, if the platform still exists, and the price of a decision. */
 async function surroundings({ call }: Visit, { platform }: CertificateAnswer) {
   const [found, { price_micro_usd }] = await Promise.all([
-    call("get_platform", { params: { platform_id: platform.platform_id } }).catch(unlessRemoved),
+    call("get_platform", { params: { platform_id: platform.platform_id } }).catch(unlessNotFound),
     call("get_credits", { query: { limit: "1" } }),
   ]);
   return { ceiling: found?.default_allowed_scopes, price: String(price_micro_usd / 1_000_000) };
-}
-
-function unlessRemoved(error: unknown): undefined {
-  if (error instanceof ApiError && error.code === "not_found") return undefined;
-  throw error;
 }
 
 function content(visit: Visit, data: TryIt): Html {

@@ -1,8 +1,8 @@
-import { ApiError } from "../../../errors.ts";
 import { type Html, html, prose } from "../../../html/html.ts";
 import type { Answers, OperationId } from "../../core/calls.ts";
 import type { Form, Visit } from "../../core/page.ts";
 import { form } from "../../elements/form.ts";
+import { unlessNotFound } from "../../elements/listing.ts";
 import { badge, type Tone, time } from "../../elements/values.ts";
 import type { Texts } from "../../texts/texts.ts";
 import { type CallbackAnswer, isOpen, partAddress } from "./parts.ts";
@@ -104,14 +104,9 @@ export async function loadTest({ call, params, query }: Visit): Promise<Test | u
   if (deliveryId === undefined) return undefined;
   const { connection_id = "" } = params;
   const delivery = await call("get_delivery", { params: { connection_id, delivery_id: deliveryId } }).catch(
-    unlessUnknown,
+    unlessNotFound,
   );
   return { deliveryId, delivery };
-}
-
-function unlessUnknown(error: unknown): undefined {
-  if (error instanceof ApiError && error.code === "not_found") return undefined;
-  throw error;
 }
 
 /** Returns the form that sends a test event. */
