@@ -103,6 +103,14 @@ describe("the history page", () => {
     expect(wrong.words).toContain("The filters cannot be used: Query.search: has more than 8 words.");
   });
 
+  test("counts no decisions for a live update, which shows only the list", async () => {
+    const seen = await historyViewer(api);
+    const update = await seen.open("/console/history?fresh=2026-01-01T00:00:00.000Z&seen=0");
+    expect(listed(update.text)).toContain(seen.ids.denied);
+    expect(update.words).not.toContain("Select a day to list its decisions.");
+    expect((await seen.open("/console/history")).words).toContain("Select a day to list its decisions.");
+  });
+
   test("links each day of the chart to the decisions of that day", async () => {
     const seen = await historyViewer(api);
     const day = new Date(api.clock.now().getTime() - 3 * 86_400_000).toISOString().slice(0, 10);
