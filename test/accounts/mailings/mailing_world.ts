@@ -1,12 +1,17 @@
+import { expect } from "vitest";
 import type { Mail } from "../../../src/accounts/mail/smtp.ts";
 import { sendMailings } from "../../../src/accounts/mailings/sender.ts";
 import { createStopTokens } from "../../../src/accounts/mailings/stop_links.ts";
 import { type ApiOptions, runningApi, type TestApi } from "../../support/api.ts";
+import { actingFor, addMember } from "../../support/members.ts";
+import { createAgent, registerPlatform } from "../../support/platform_world.ts";
 
 /** An API whose mails about requests a test sends and reads. */
 export type MailingApi = TestApi & {
   /** Sends everything that is due, and returns the mails about requests to this address so far. */
   mailsTo(email: string): Promise<Mail[]>;
+  /** Does the same, and returns the subjects. */
+  subjectsTo(email: string): Promise<string[]>;
   /** Makes every mail fail with this error until the returned function is called. */
   breakMail(error?: object): () => void;
 };
@@ -52,11 +57,14 @@ export function mailingApi(options: ApiOptions = {}): MailingApi {
     }
   }
 
+  async function mailsTo(email: string): Promise<Mail[]> {
+    await settle();
+    return mails.filter(({ to }) => to === email);
+  }
+
   return Object.assign(api, {
-    async mailsTo(email: string) {
-      await settle();
-      return mails.filter(({ to }) => to === email);
-    },
+    mailsTo,
+    subjectsTo: async (email: string) => (await mailsTo(email)).map(({ subject }) => subject),
     breakMail(error = { code: "ECONNREFUSED" }) {
       fault = error;
       return () => {
@@ -64,4 +72,22 @@ export function mailingApi(options: ApiOptions = {}): MailingApi {
       };
     },
   });
+}
+
+/** An organization with one member of each role, and a platform with an agent. */
+export async function mailedOrganization(api: TestApi, name = "Webshop") {
+  const owner = await api.person({ organization_name: name });
+  const approver = await addMember(api, owner.accountId, "approver");
+  const developer = await addMember(api, owner.accountId, "developer");
+  const auditor = await addMember(api, owner.accountId, "auditor");
+  const platform = await registerPlatform(owner, {}, "/v1/service/platforms");
+  await createAgent(api.client(), platform);
+  const ask = async (person = developer, body: object = {}) => {
+    const path = "/v1/service/delegations/self-request";
+    const call = { connection_id: platform.connectionId, ...body };
+    const answer = await actingFor(person, owner.accountId).post(path, call);
+    expect(answer.status, answer.text).toBe(201);
+    return String(answer.body.request_id);
+  };
+  return { owner, approver, developer, auditor, platform, ask };
 }

@@ -2,51 +2,22 @@ import { describe, expect, test } from "vitest";
 import {
   type ClaimedMailing,
   deleteIdle,
-  noteLapses,
   noteMail,
-  noteReminders,
   pacedAfter,
   recordMailed,
 } from "../../../src/accounts/mailings/queue.ts";
 import { addSeconds } from "../../../src/clock.ts";
 import { eventually } from "../../events/support/time.ts";
 import { actingFor, addMember } from "../../support/members.ts";
-import {
-  approve,
-  copyRequest,
-  createAgent,
-  registerPlatform,
-  requested,
-  selfRequest,
-} from "../../support/platform_world.ts";
-import { mailingApi } from "./mailing_world.ts";
+import { approve, copyRequest, requested, selfRequest } from "../../support/platform_world.ts";
+import { mailedOrganization, mailingApi } from "./mailing_world.ts";
 
 const api = mailingApi();
 const DAY = 24 * 3600;
 
-const subjectsTo = async (email: string) => (await api.mailsTo(email)).map(({ subject }) => subject);
-
-/** An organization with one member of each role, and a platform with an agent. */
-async function organization(name = "Webshop") {
-  const owner = await api.person({ organization_name: name });
-  const approver = await addMember(api, owner.accountId, "approver");
-  const developer = await addMember(api, owner.accountId, "developer");
-  const auditor = await addMember(api, owner.accountId, "auditor");
-  const platform = await registerPlatform(owner, {}, "/v1/service/platforms");
-  await createAgent(api.client(), platform);
-  const ask = async (person = developer, body: object = {}) => {
-    const path = "/v1/service/delegations/self-request";
-    const call = { connection_id: platform.connectionId, ...body };
-    const answer = await actingFor(person, owner.accountId).post(path, call);
-    expect(answer.status, answer.text).toBe(201);
-    return String(answer.body.request_id);
-  };
-  return { owner, approver, developer, auditor, platform, ask };
-}
-
 describe("a new request", () => {
   test("reaches everybody who may decide it, and to nobody else", async () => {
-    const { owner, approver, developer, auditor, ask } = await organization();
+    const { owner, approver, developer, auditor, ask } = await mailedOrganization(api);
     const stranger = await api.person();
     const requestId = await ask();
     for (const person of [owner, approver]) {
@@ -63,7 +34,7 @@ describe("a new request", () => {
   });
 
   test("brings no mail to the person who asked if somebody else must decide", async () => {
-    const { owner, approver, ask } = await organization();
+    const { owner, approver, ask } = await mailedOrganization(api);
     await actingFor(owner, owner.accountId).patch("/v1/service/organization", { four_eyes: true });
     await ask(owner);
     expect(await api.mailsTo(owner.email)).toEqual([]);
@@ -76,7 +47,7 @@ describe("a new request", () => {
     const before = await api.db("delegation_requests").where({ connection_id: platform.connectionId });
     const { request_id = "" } = before[0] ?? {};
     await api.db("delegation_requests").where({ request_id }).update({ external_id: "c1.some-object" });
-    expect(await subjectsTo(person.email)).toHaveLength(1);
+    expect(await api.subjectsTo(person.email)).toHaveLength(1);
   });
 
   test("brings no mail if it was decided before the mail went out", async () => {
@@ -86,13 +57,13 @@ describe("a new request", () => {
     await approve(person, requestId, ["data:read"]);
     restore();
     api.clock.set(addSeconds(api.clock.now(), 61));
-    const subjects = await subjectsTo(person.email);
+    const subjects = await api.subjectsTo(person.email);
     expect(subjects.filter((subject) => subject.includes("asks to act"))).toEqual([]);
   });
 
   test("brings no mail to a person who lost the role before the mail went out", async () => {
     const restore = api.breakMail();
-    const { owner, approver, ask } = await organization();
+    const { owner, approver, ask } = await mailedOrganization(api);
     await ask();
     await api.mailsTo(owner.email);
     await api
@@ -182,7 +153,7 @@ describe("a mail that is being sent", () => {
 
 describe("a flood of requests", () => {
   test("delays no mail about another account", async () => {
-    const [loud, quiet] = [await organization("Loud"), await organization("Quiet")];
+    const [loud, quiet] = [await mailedOrganization(api, "Loud"), await mailedOrganization(api, "Quiet")];
     const both = await addMember(api, loud.owner.accountId, "approver");
     await addMember(api, quiet.owner.accountId, "approver", both);
     for (let n = 0; n < 3; n += 1) await loud.ask();
@@ -195,7 +166,10 @@ describe("a flood of requests", () => {
 
   test("becomes one mail for each account, which leads to this account and names no other", async () => {
     const restore = api.breakMail();
-    const accounts = [await organization("First"), await organization("Second")] as const;
+    const accounts = [
+      await mailedOrganization(api, "First"),
+      await mailedOrganization(api, "Second"),
+    ] as const;
     const [first, second] = accounts;
     const both = await addMember(api, first.owner.accountId, "approver");
     await addMember(api, second.owner.accountId, "approver", both);
@@ -265,7 +239,7 @@ describe("a flood of requests", () => {
   });
 
   test("becomes few mails, and the last one mentions everything that waited", async () => {
-    const { owner, ask } = await organization();
+    const { owner, ask } = await mailedOrganization(api);
     await ask();
     expect(await api.mailsTo(owner.email)).toHaveLength(1);
     for (let n = 0; n < 12; n += 1) await ask();
@@ -292,7 +266,7 @@ describe("a flood of requests", () => {
 
 describe("a decision", () => {
   test("reaches the person who asked, and the approver with a link to end the grant", async () => {
-    const { owner, approver, developer, ask } = await organization();
+    const { owner, approver, developer, ask } = await mailedOrganization(api);
     const requestId = await ask();
     const path = `/v1/service/delegations/requests/${requestId}/approve`;
     const decided = await actingFor(approver, owner.accountId).post(path, { approved_scope: ["data:read"] });
@@ -303,160 +277,27 @@ describe("a decision", () => {
     const lent = (await api.mailsTo(approver.email)).find(({ subject }) => subject.includes("may now act"));
     const page = `/agents/console/for/${owner.accountId}/delegations/${decided.body.cert_id}`;
     expect(lent?.text).toContain(`Look at it, or end it: https://deputize.example.com${page}`);
-    expect(await subjectsTo(owner.email)).toEqual([]);
+    expect(await api.subjectsTo(owner.email)).toEqual([]);
   });
 
   test("brings no mail about the outcome to a person who decided themselves", async () => {
     const { person, requestId } = await requested(api);
     await approve(person, requestId, ["data:read"]);
-    expect((await subjectsTo(person.email)).filter((subject) => subject.startsWith("Your request"))).toEqual(
-      [],
-    );
+    expect(
+      (await api.subjectsTo(person.email)).filter((subject) => subject.startsWith("Your request")),
+    ).toEqual([]);
   });
 
   test("to deny is mailed to the person who asked, without a grant", async () => {
-    const { owner, developer, ask } = await organization();
+    const { owner, developer, ask } = await mailedOrganization(api);
     const requestId = await ask();
     await actingFor(owner, owner.accountId).post(`/v1/service/delegations/requests/${requestId}/deny`, {});
-    expect(await subjectsTo(developer.email)).toEqual([
+    expect(await api.subjectsTo(developer.email)).toEqual([
       expect.stringMatching(/^Your request for .* was denied$/),
     ]);
-    expect((await subjectsTo(owner.email)).filter((subject) => subject.includes("may now act"))).toEqual([]);
-  });
-});
-
-describe("a request that nobody decides", () => {
-  test("brings one more mail, a day before it lapses", async () => {
-    const { person, requestId } = await requested(api);
-    const row = await api.db("delegation_requests").where({ request_id: requestId }).first();
-    const lapses = row?.expires_at ?? new Date(0);
-    await noteReminders(api.db, addSeconds(lapses, -DAY - 1));
-    expect(await subjectsTo(person.email)).toHaveLength(1);
-    api.clock.set(addSeconds(lapses, -DAY));
-    await Promise.all([noteReminders(api.db, api.clock.now()), noteReminders(api.db, api.clock.now())]);
-    await noteReminders(api.db, addSeconds(api.clock.now(), 60));
-    const subjects = await subjectsTo(person.email);
-    expect(subjects.filter((subject) => subject.startsWith("Still undecided:"))).toHaveLength(1);
-  });
-});
-
-describe("a request that lapses", () => {
-  const path = "/v1/service/mails";
-  const lapseOf = async (request_id: string) =>
-    (await api.db("delegation_requests").where({ request_id }).first())?.expires_at ?? new Date(0);
-
-  test("brings a mail to the person who asked, and to others who could have decided", async () => {
-    const { owner, approver, developer, auditor, ask } = await organization();
-    await approver.client.call("PATCH", path, { body: { request_lapses: "off" } });
-    const requestId = await ask();
-    const page = `console/for/${owner.accountId}/requests/${requestId}`;
-    api.clock.set(addSeconds(await lapseOf(requestId), 1));
-    await Promise.all([noteLapses(api.db, api.clock.now()), noteLapses(api.db, api.clock.now())]);
-    await noteLapses(api.db, addSeconds(api.clock.now(), 60));
-    const mails = await api.mailsTo(developer.email);
-    expect(mails.map(({ subject }) => subject)).toEqual([
-      expect.stringMatching(/^Your request for “.*” lapsed$/),
-    ]);
-    expect(mails[0]?.text).toContain(`Look at the request: https://deputize.example.com/agents/${page}`);
-    expect(mails[0]?.text).toMatch(/Nobody decided by .*\. The agent did not get anything\./);
-    const isLapse = (subject: string) => subject.endsWith("to act for “Webshop” lapsed");
-    expect((await subjectsTo(owner.email)).filter(isLapse)).toHaveLength(1);
-    for (const { email } of [approver, auditor]) {
-      expect((await subjectsTo(email)).filter(isLapse)).toEqual([]);
-    }
-  });
-
-  test.each(["before", "after"])(
-    "brings each mail only once, even if somebody looks at the request %s the service notes the lapse",
-    async (order) => {
-      const { owner, developer, ask } = await organization();
-      const requestId = await ask();
-      const expires_at = addSeconds(api.clock.now(), -1);
-      await api.db("delegation_requests").where({ request_id: requestId }).update({ expires_at });
-      const look = async () => {
-        const page = `/v1/service/delegations/requests/${requestId}`;
-        expect((await actingFor(owner, owner.accountId).get(page)).body.status).toBe("expired");
-      };
-      if (order === "before") await look();
-      await noteLapses(api.db, api.clock.now());
-      await look();
-      await noteLapses(api.db, addSeconds(api.clock.now(), 60));
-      for (const { email } of [owner, developer]) {
-        expect((await subjectsTo(email)).filter((subject) => subject.endsWith("lapsed"))).toHaveLength(1);
-      }
-    },
-  );
-
-  test("brings one mail to a person who asked and could have decided", async () => {
-    const { person, requestId } = await requested(api);
-    api.clock.set(addSeconds(await lapseOf(requestId), 1));
-    await noteLapses(api.db, api.clock.now());
-    expect((await subjectsTo(person.email)).filter((subject) => subject.includes("lapsed"))).toEqual([
-      expect.stringMatching(/^Your request for “.*” lapsed$/),
-    ]);
-  });
-
-  test("brings no mail if somebody decided it, or if it lapsed more than three days ago", async () => {
-    const decided = await requested(api);
-    const old = await requested(api);
-    await approve(decided.person, decided.requestId, ["data:read"]);
-    const looked = await requested(api);
-    const ids = [old.requestId, looked.requestId, decided.requestId];
-    const lapsed = addSeconds(api.clock.now(), -3 * DAY);
-    await api.db("delegation_requests").whereIn("request_id", ids).update({ expires_at: lapsed });
-    await looked.person.client.get("/v1/service/delegations/requests");
-    await noteLapses(api.db, api.clock.now());
-    for (const { person } of [decided, old, looked]) {
-      expect((await subjectsTo(person.email)).filter((subject) => subject.includes("lapsed"))).toEqual([]);
-    }
-  });
-
-  test("shares a mail with those that lapse soon", async () => {
-    const { owner, ask } = await organization();
-    const restore = api.breakMail();
-    const requestId = await ask();
-    const lapsing = await lapseOf(requestId);
-    await copyRequest(api.db, requestId, 1, { expires_at: addSeconds(lapsing, 3600) });
-    api.clock.set(addSeconds(lapsing, 1));
-    await noteReminders(api.db, api.clock.now());
-    await noteLapses(api.db, api.clock.now());
-    await api.mailsTo(owner.email);
-    restore();
-    api.clock.set(addSeconds(api.clock.now(), 61));
-    const mails = await api.mailsTo(owner.email);
-    const mail = mails.find(({ subject }) => subject.includes("lapse soon or have lapsed"));
-    expect(mail?.subject).toBe("2 requests to act for “Webshop” lapse soon or have lapsed");
-    expect(mail?.text).toMatch(/- .*: lapses on .*\n- .*: lapsed\n/);
-  });
-
-  test("brings a reminder before the lapse also to a person who wants at most one mail a day", async () => {
-    const { person, requestId } = await requested(api);
-    await person.client.call("PATCH", path, { body: { request_lapses: "daily" } });
-    const first = await lapseOf(requestId);
-    const second = addSeconds(first, 3600);
-    await copyRequest(api.db, requestId, 1, { expires_at: second });
-    for (const now of [addSeconds(first, -DAY), addSeconds(second, -DAY + 1800)]) {
-      api.clock.set(now);
-      await noteReminders(api.db, now);
-      await api.mailsTo(person.email);
-    }
-    api.clock.set(addSeconds(second, -3600));
-    const reminders = (await subjectsTo(person.email)).filter((subject) =>
-      subject.startsWith("Still undecided:"),
+    expect((await api.subjectsTo(owner.email)).filter((subject) => subject.includes("may now act"))).toEqual(
+      [],
     );
-    expect(reminders).toHaveLength(2);
-  });
-
-  test("brings no reminder after the lapse", async () => {
-    const { person, requestId } = await requested(api);
-    await api.mailsTo(person.email);
-    const restore = api.breakMail();
-    api.clock.set(addSeconds(await lapseOf(requestId), -60));
-    await noteReminders(api.db, api.clock.now());
-    await api.mailsTo(person.email);
-    restore();
-    api.clock.set(addSeconds(await lapseOf(requestId), 60));
-    expect(await subjectsTo(person.email)).toHaveLength(1);
   });
 });
 
@@ -498,22 +339,22 @@ describe("a person's choice", () => {
     await selfRequest(person, platform.connectionId);
     api.clock.set(addSeconds(api.clock.now(), 600));
     await person.client.signIn(person.email);
-    expect(await subjectsTo(person.email)).toEqual([]);
+    expect(await api.subjectsTo(person.email)).toEqual([]);
     await person.client.call("PATCH", path, { body: { request_waits: "every" } });
     await selfRequest(person, platform.connectionId);
-    expect(await subjectsTo(person.email)).toHaveLength(1);
+    expect(await api.subjectsTo(person.email)).toHaveLength(1);
   });
 
   test("puts everything of a day into one mail", async () => {
     const { person, platform } = await requested(api);
-    expect(await subjectsTo(person.email)).toHaveLength(1);
+    expect(await api.subjectsTo(person.email)).toHaveLength(1);
     await person.client.call("PATCH", path, { body: { request_waits: "daily" } });
     await selfRequest(person, platform.connectionId);
     await selfRequest(person, platform.connectionId);
     api.clock.set(addSeconds(api.clock.now(), DAY - 1));
-    expect(await subjectsTo(person.email)).toHaveLength(1);
+    expect(await api.subjectsTo(person.email)).toHaveLength(1);
     api.clock.set(addSeconds(api.clock.now(), 1));
-    expect(await subjectsTo(person.email)).toEqual([
+    expect(await api.subjectsTo(person.email)).toEqual([
       expect.anything(),
       "2 requests to act for you wait for a decision",
     ]);
