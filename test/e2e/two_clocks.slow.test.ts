@@ -118,7 +118,9 @@ async function untilCallsSucceed(): Promise<void> {
   const count = (kind: string) =>
     calls.slice(since).filter((call) => call.isGood && call.kind === kind).length;
   const works = () => KINDS.every((kind) => count(kind) >= GOOD_CALLS) && arrivals.size > delivered;
-  await Promise.race([until("calls of each kind succeed", works, 90_000), load.running]);
+  const found = () =>
+    [...KINDS.map((kind) => `${kind} ${count(kind)}`), `arrivals ${arrivals.size - delivered}`].join(", ");
+  await Promise.race([until(() => `calls of each kind succeed: ${found()}`, works, 90_000), load.running]);
 }
 
 /** Returns why proofs were refused that nobody had revoked or presented before. */

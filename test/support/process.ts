@@ -33,16 +33,16 @@ export function isRunning(pid: number): boolean {
   return processBirth(pid) !== undefined;
 }
 
-/** Resolves when `condition` returns true, or rejects with `what` after `ms` milliseconds. */
+/** Resolves when `condition` returns true, or rejects with `what`, or its result, after `ms` milliseconds. */
 export async function until(
-  what: string,
+  what: string | (() => string),
   condition: () => boolean | Promise<boolean>,
   ms = 20_000,
 ): Promise<void> {
   const giveUp = performance.now() + ms;
   while (!(await condition())) {
     if (performance.now() > giveUp) {
-      throw new Error(`not within ${ms} ms: ${what}`);
+      throw new Error(`not within ${ms} ms: ${typeof what === "string" ? what : what()}`);
     }
     await sleep(20);
   }
