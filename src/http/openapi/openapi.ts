@@ -33,7 +33,8 @@ const tags: Record<string, string> = {
 const DESCRIPTION = `Issues, stores and checks authority that people lend to AI agents.
 
 Every response has the header \`X-Request-Id\`: the request's own, or a new one.
-A call that uses no \`Idempotency-Key\` ignores it, and answers with \`Idempotency-Key-Ignored: true\`.`;
+A call that uses no \`Idempotency-Key\` ignores it, and answers with \`Idempotency-Key-Ignored: true\`.
+With a session, the roles in \`x-roles\` may call an operation. Without \`x-roles\`, every role may.`;
 
 /**
  * Returns the full OpenAPI 3.1 document of the public operations, without the operator's operations. Paths,

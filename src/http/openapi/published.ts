@@ -1,6 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import { isDeepStrictEqual } from "node:util";
 import { errorCodes } from "../../errors.ts";
+import { memberRoles } from "../../route.ts";
 import { type Operation, type Response, shareComponents } from "./components.ts";
 import { linksOf } from "./links.ts";
 import { openSchema, withoutUnions } from "./open_responses.ts";
@@ -13,9 +14,13 @@ const EVERYWHERE = "X-Request-Id";
 /** A header of responses that the parameter `Idempotency-Key` describes once. */
 const REPLAYED = "Idempotent-Replayed";
 
+/** The most frequent requirement, and thus the document's own: a session that may change something. */
+const USUAL_SECURITY: Json[] = [{ session: [], csrf: [] }];
+
 /**
  * Returns the document that the API serves. The full document repeats each part where it applies. This one
- * contains each part once and under a name, and describes the errors of every call by one response.
+ * contains each part once and under a name, and describes the errors of every call by one response. An
+ * operation without `security` has the document's, and one without `x-roles` is open to every role.
  */
 export function publishedDocument(document: Json): Json {
   const paths = structuredClone(document.paths) as Record<string, Record<string, Operation>>;
@@ -37,7 +42,17 @@ export function publishedDocument(document: Json): Json {
   const operations = placed.map(({ operation }) => operation);
   const components = { ...given, ...shareComponents(operations, { [ERROR]: error }) };
   const short = Object.entries(paths).map(([path, methods]) => [path, shareParameters(methods)]);
-  return { ...document, paths: Object.fromEntries(short), components };
+  const { paths: _paths, components: _components, ...head } = document;
+  return { ...head, security: USUAL_SECURITY, paths: Object.fromEntries(short), components };
+}
+
+/** Returns an operation without the parts that the document states once for all operations. */
+function withoutUsual({ security, "x-roles": roles, ...rest }: Json): Json {
+  return {
+    ...rest,
+    ...(isDeepStrictEqual(security, USUAL_SECURITY) ? {} : { security }),
+    ...(roles === undefined || isDeepStrictEqual(roles, memberRoles) ? {} : { "x-roles": roles }),
+  };
 }
 
 /** Moves the parameters that all operations of a path have to the path, if it has several operations. */
@@ -47,7 +62,7 @@ function shareParameters(methods: Record<string, Operation>): Json {
   const common = (first ?? []).filter((one) => others.length > 0 && others.every((all) => isIn(all, one)));
   const own = ({ parameters, ...rest }: Operation) =>
     withParameters(
-      rest,
+      withoutUsual(rest),
       parameters.filter((each) => !isIn(common, each)),
     );
   const short = Object.entries(methods).map(([method, operation]) => [method, own(operation)]);

@@ -11,6 +11,8 @@ type Operation = {
   summary: string;
   description: string;
   tags: string[];
+  security?: Json[];
+  "x-roles"?: string[];
   parameters?: Json[];
   requestBody?: { content: Record<string, Media> };
   responses: Record<string, Response>;
@@ -179,6 +181,19 @@ describe("the published OpenAPI document", () => {
     for (const { operationId } of operations) {
       for (const name of Object.keys(linked(operationId) ?? {})) expect(ids).toContain(name);
     }
+  });
+
+  test("states the usual requirement and the roles of every call once, and the others at their operations", () => {
+    const roles = ["owner", "approver", "developer", "auditor"];
+    for (const full of contract.operations) {
+      const { operationId } = full;
+      const { security = published.security, "x-roles": some = roles } = named(operationId);
+      const { "x-roles": expected = roles } = full as Partial<Operation>;
+      expect([operationId, security, some]).toEqual([operationId, full.security, expected]);
+    }
+    expect(published.security).toEqual([{ session: [], csrf: [] }]);
+    expect(named("send_code").security).toEqual([]);
+    expect((published.info as Json).description).toContain("Without `x-roles`, every role may.");
   });
 
   test("has the same parameters as the full document, except X-Request-Id", () => {
