@@ -7,45 +7,70 @@ import { ProtocolError } from "../../protocol/encoding/errors.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 import type { Operation } from "../operation.ts";
 import { CHALLENGE_BYTES, type ChallengeKeys, checkIssued, isIssuedHere } from "./challenge.ts";
+import { createChallenge } from "./challenge_route.ts";
 
 /** Dependencies of `readAnswerable`. */
 export type AnswerableDeps = { db: Database; keys: ChallengeKeys; clock: Clock };
 
 type Asked = {
-  challenge: string;
+  challenge?: string | undefined;
   verifier_connection_id?: string | undefined;
   operation?: Operation | undefined;
 };
 
 /** A challenge that the agent may answer. `expiresAt` is unknown for a challenge of an outside verifier. */
-export type AnswerableChallenge = { expiresAt: Date | undefined };
+export type AnswerableChallenge = { challenge: string; expiresAt: Date | undefined };
 
 /** Connections of one account can share a verifier name. A challenge of any of the oldest 100 is accepted. */
 const MAX_NAMESAKES = 100;
+
+/**
+ * Checks that the agent may answer the call's challenge. For a call without a challenge, the returned
+ * function creates one for the verifier that the operation names. Throws `invalid_request` if the call has
+ * neither.
+ */
+export async function readAnswerable(
+  deps: AnswerableDeps,
+  caller: ApiKeyCaller,
+  { challenge, operation, verifier_connection_id: named }: Asked,
+): Promise<() => Promise<AnswerableChallenge>> {
+  if (challenge !== undefined) {
+    const expiresAt = await checkAnswerable(deps, caller, { challenge, operation, named });
+    return async () => ({ challenge, expiresAt });
+  }
+  if (operation === undefined) {
+    throw new ApiError("invalid_request", "challenge: send one, or an operation that names the verifier");
+  }
+  return () => createNamed(deps, caller, { operation, named });
+}
 
 /**
  * Checks that the agent may answer a challenge, so that nobody can relay the challenge of another verifier.
  * The challenge must come from the caller's own connection, or from the verifier that the call names with
  * `verifier_connection_id` or with `verifier_id` and `workspace_id` of its operation. A challenge of another
  * service is accepted only for an operation whose `verifier_id` the connection lists in `outside_verifiers`.
- * Throws the same `invalid_challenge` for every other challenge.
+ * Returns the challenge's expiry, if known. Throws the same `invalid_challenge` for every other challenge.
  */
-export async function readAnswerable(
+async function checkAnswerable(
   deps: AnswerableDeps,
-  { connectionId }: Pick<ApiKeyCaller, "connectionId">,
-  { challenge, verifier_connection_id: named, operation }: Asked,
-): Promise<AnswerableChallenge> {
+  { connectionId }: ApiKeyCaller,
+  {
+    challenge,
+    named,
+    operation,
+  }: { challenge: string; named: string | undefined; operation: Operation | undefined },
+): Promise<Date | undefined> {
   const bytes = decode(challenge);
   const now = deps.clock.now();
   const known = await checkIssued(deps.keys, bytes, [named ?? connectionId], now);
-  if (known !== undefined) return known;
+  if (known !== undefined) return known.expiresAt;
   if (named !== undefined || operation === undefined) throw refusal();
   const verifiers = await connectionsNamed(deps.db, operation);
   const theirs = await checkIssued(deps.keys, bytes, verifiers, now);
-  if (theirs !== undefined) return theirs;
+  if (theirs !== undefined) return theirs.expiresAt;
   if (bytes.length !== CHALLENGE_BYTES || (await isIssuedHere(deps.keys, bytes, now))) throw refusal();
   if (!(await listsOutside(deps.db, connectionId, operation.verifier_id))) throw refusal();
-  return { expiresAt: undefined };
+  return undefined;
 }
 
 function refusal(): ApiError {
@@ -64,14 +89,58 @@ function decode(challenge: string): Uint8Array {
   }
 }
 
-/** Returns the connections that an operation names. A verifier name alone is not unique. */
+type Named = { operation: Operation; named: string | undefined };
+
+/**
+ * Creates a challenge of the verifier that an operation names. The caller's own connection comes first, if it
+ * has the operation's names. Throws `verifier_mismatch` if no connection of this service has these names, or
+ * if `verifier_connection_id` has others. Throws `invalid_request` if `verifier_connection_id` must choose
+ * one of several connections.
+ */
+async function createNamed(
+  deps: AnswerableDeps,
+  caller: ApiKeyCaller,
+  asked: Named,
+): Promise<AnswerableChallenge> {
+  const connectionId = await connectionNamed(deps.db, caller, asked);
+  const { challenge, expires_at } = await createChallenge(deps, { connectionId });
+  return { challenge, expiresAt: new Date(expires_at) };
+}
+
+async function connectionNamed(
+  db: Database,
+  { connectionId, accountId, verifierId }: ApiKeyCaller,
+  { named, operation }: Named,
+): Promise<string> {
+  const isOwn = operation.workspace_id === accountId && operation.verifier_id === verifierId;
+  if (isOwn && (named ?? connectionId) === connectionId) return connectionId;
+  const [found, other] = await connectionsNamed(db, operation, named);
+  if (found === undefined) {
+    throw new ApiError(
+      "verifier_mismatch",
+      named === undefined
+        ? "operation: names no verifier of this service. Send the challenge of an outside verifier"
+        : "verifier_connection_id: is not the verifier that the operation names",
+    );
+  }
+  if (other !== undefined) {
+    throw new ApiError(
+      "invalid_request",
+      "verifier_connection_id: send it, as several connections have this name",
+    );
+  }
+  return found;
+}
+
+/** Returns the connections that an operation names, or only `id` of them. A verifier name is not unique. */
 async function connectionsNamed(
   db: Database,
   { verifier_id, workspace_id }: Operation,
+  id?: string,
 ): Promise<readonly string[]> {
-  if (!isUuid(workspace_id)) return [];
+  if (!isUuid(workspace_id) || (id !== undefined && !isUuid(id))) return [];
   const rows = await db("connections")
-    .where({ account_id: workspace_id, verifier_id })
+    .where({ account_id: workspace_id, verifier_id, ...(id !== undefined && { connection_id: id }) })
     .whereNull("removed_at")
     .orderBy("created_at")
     .limit(MAX_NAMESAKES)

@@ -28,12 +28,13 @@ const body = z.object({
   challenge: z
     .string()
     .max(256)
+    .optional()
     .describe(
-      "Of the caller's own connection, or of the verifier that this call names, from that application",
+      "Of the caller's own connection, or of the verifier that this call names. If absent, the call makes one for the verifier that operation names",
     ),
   verifier_connection_id: idText
     .optional()
-    .describe("The connection that issued the challenge, if it is not the caller's own"),
+    .describe("The connection of the challenge, if it is not the caller's own"),
   session_context: z.string().max(256).optional().describe("32 bytes in base64 that the proof is bound to"),
   cert_id: z
     .string()
@@ -91,6 +92,7 @@ export function presentRoute(deps: PresentDeps): Route {
       "invalid_challenge",
       "session_context_mismatch",
       "no_active_delegation",
+      "verifier_mismatch",
       "rate_limited",
       "vault_unavailable",
     ],
@@ -103,7 +105,10 @@ export function presentRoute(deps: PresentDeps): Route {
 /** The proof to build: the agent, the challenge, the choice of certificate, and the binding. */
 export type ProofAsked = { connection_id: string; agent_id: string } & z.infer<typeof body>;
 
-/** Builds a proof over a challenge, signed in the vault. Throws `ApiError` with one of the route's codes. */
+/**
+ * Builds a proof over the given challenge, or over a new one of the operation's verifier. The vault signs it.
+ * Throws `ApiError` with one of the route's codes.
+ */
 export async function buildProof(
   deps: PresentDeps,
   caller: ApiKeyCaller,
@@ -111,16 +116,18 @@ export async function buildProof(
 ): Promise<z.infer<typeof answer>> {
   const { db, vault, clock } = deps;
   const now = clock.now();
-  const { expiresAt: challengeEnd } = await readAnswerable(deps, caller, asked);
+  const challengeOf = await readAnswerable(deps, caller, asked);
   const agent = await findAgent(db, caller, asked);
   const sessionContext = readContext(agent.agent_id, asked);
   const choice = { certId: asked.cert_id, requiredScope: asked.required_scope };
   const [certificate, ...others] = await findActiveCertificates(db, agent.agent_id, choice, now);
   if (certificate === undefined) throw new ApiError("no_active_delegation");
   const certificateText = await readCertificate(db, certificate);
+  // A refused call must cost nothing, so a new challenge comes after all other lookups.
+  const { challenge, expiresAt: challengeEnd } = await challengeOf();
   const signedAt = signingSeconds(now);
   const signed = await sign(vault, agent, {
-    challenge: asked.challenge,
+    challenge,
     challenge_at: signedAt,
     ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
   });
@@ -130,7 +137,7 @@ export async function buildProof(
     agent_id: agent.agent_id,
     agent_pub_key: agent.public_key,
     delegations: [JSON.parse(certificateText) as DelegationCert],
-    challenge: asked.challenge,
+    challenge,
     challenge_at: signedAt,
     challenge_sig: signed.challenge_sig,
     ...(sessionContext === undefined ? {} : { session_context: sessionContext }),

@@ -281,6 +281,7 @@ export const ordinaryCalls: Record<string, Calls> = {
   create_challenge: async (_, scene) => [await scene.keyed("POST", "/v1/service/challenge")],
   present_proof: async (_, scene) => [
     await scene.keyed("POST", `${agentPath(scene)}/present`, { challenge: await scene.challenge() }),
+    await scene.keyed("POST", `${agentPath(scene)}/present`, { operation: scene.operation() }),
   ],
   verify_proof: async (_, scene) => {
     const { proof_ref, ...whole } = await verifyBody(scene);
