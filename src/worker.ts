@@ -78,8 +78,8 @@ const POST_SECONDS = 5;
 /**
  * Starts the outbox relay, webhook delivery, and the recovery of lost deliveries. Also creates the notices to
  * account owners, which the API sends by email. Starts even if no other part is running, and retries until
- * the database responds. While the clock disagrees, it deletes nothing and ends no claims. Workers divide the
- * work. Throws if a setting is malformed.
+ * the database responds. While the clock disagrees, it deletes nothing. Workers divide the work. Throws if a
+ * setting is malformed.
  */
 export function startWorker({ config, clock, log, metrics, timing = TIMING, ...deps }: WorkerDeps): Worker {
   const { carrier = embeddedCarrier, fatal } = deps;
@@ -166,8 +166,9 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
     postToChannels({ database, clock, secretBox, send, log }),
   );
   const reaping = every(timing.reapSeconds, "lost deliveries", async () => {
-    const now = clock.agreed();
-    if (now !== undefined && (await reapLost(database, now, timing.claimSeconds)) > 0) wakeSending();
+    // Also while the clocks disagree: an early second attempt has the same id, but a claim that never ends
+    // holds back all later events of its endpoint.
+    if ((await reapLost(database, clock.now(), timing.claimSeconds)) > 0) wakeSending();
     return false;
   });
   const movingBacklogs = startLoop({
