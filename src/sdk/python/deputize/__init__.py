@@ -1,0 +1,1 @@
+"""Protects applications with Deputize. Import from `deputize.guard` or `deputize.webhook`."""

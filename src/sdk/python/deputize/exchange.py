@@ -1,0 +1,111 @@
+"""One exchange with the service, within one time limit."""
+
+import asyncio
+import os
+import ssl
+import threading
+import time
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any, Literal, TypeVar
+
+import httpx2
+
+# Maximum size of a response in bytes. A longer response is discarded.
+MAX_ANSWER_BYTES = 256 * 1024
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A complete response of at most `MAX_ANSWER_BYTES`, with any status."""
+
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The reason why there is no complete response."""
+
+    fault: Literal["timeout", "network", "answer_too_large"]
+
+
+Exchange = Answer | Unanswered
+
+
+class Exchanger:
+    """Makes exchanges in a thread of its own, for callers with and without an event loop.
+
+    The time limits of an HTTP client concern each read, so a slow response could take forever. Here, one
+    limit ends the whole exchange, from the DNS lookup to the last byte. Does nothing before the first
+    exchange, so that a server may fork after it has imported the application.
+    """
+
+    def __init__(self, ssl_context: ssl.SSLContext | None) -> None:
+        self._ssl_context = ssl_context
+        self._lock = threading.Lock()
+        self._process = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client: httpx2.AsyncClient | None = None
+
+    def post(self, url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> Future[Exchange]:
+        """Sends one POST request of JSON. Follows no redirect and does not retry.
+
+        The result is `network` for every fault of DNS, connection or TLS, and for a response that is not
+        HTTP. The future never raises unless it is cancelled.
+        """
+        return self.start(self.exchange(url, headers, body, seconds))
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Runs a coroutine in the thread of this exchanger."""
+        with self._lock:
+            if self._loop is None or self._process != os.getpid():
+                # A forked process has no thread, and must not use the connections of its parent.
+                self._process, self._client = os.getpid(), None
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=self._loop.run_forever, name="deputize", daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    async def exchange(self, url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> Exchange:
+        """Makes one exchange. Runs only in the thread of this exchanger."""
+        deadline = time.monotonic() + seconds
+        try:
+            async with asyncio.timeout(seconds):
+                found = await self._send(url, headers, body)
+        except TimeoutError:
+            return Unanswered("timeout")
+        except Exception:
+            found = Unanswered("network")
+        # A process that was blocked may read a response long after it arrived.
+        return found if time.monotonic() < deadline else Unanswered("timeout")
+
+    async def _send(self, url: str, headers: Mapping[str, str], body: bytes) -> Exchange:
+        if self._client is None:
+            self._client = _client(self._ssl_context)
+        sent = {
+            "accept": "application/json",
+            "accept-encoding": "identity",
+            "content-type": "application/json",
+        }
+        chunks = bytearray()
+        async with self._client.stream("POST", url, headers={**sent, **headers}, content=body) as response:
+            async for chunk in response.aiter_raw():
+                chunks += chunk
+                if len(chunks) > MAX_ANSWER_BYTES:
+                    return Unanswered("answer_too_large")
+        return Answer(response.status_code, bytes(chunks))
+
+
+def _client(ssl_context: ssl.SSLContext | None) -> httpx2.AsyncClient:
+    # Proxies and passwords from the environment would send the key elsewhere. A cookie would join calls.
+    return httpx2.AsyncClient(
+        timeout=None,
+        follow_redirects=False,
+        trust_env=False,
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        verify=True if ssl_context is None else ssl_context,
+    )

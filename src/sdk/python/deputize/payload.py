@@ -1,0 +1,65 @@
+"""Payloads: what an action works on, and what its proof is bound to."""
+
+from collections.abc import Mapping
+from enum import Enum
+from hashlib import sha256
+from types import MappingProxyType
+from typing import Final, Literal
+
+from .protocol.canonical import canonical_bytes
+from .protocol.errors import ProtocolError
+
+_MAX_DEPTH = 64
+
+
+class Absent(Enum):
+    """The type of `ABSENT`, which stands for no payload. `None` is JSON's `null`."""
+
+    ABSENT = "absent"
+
+
+ABSENT: Final[Literal[Absent.ABSENT]] = Absent.ABSENT
+
+
+def frozen_copy(value: object) -> object:
+    """Returns a deep copy that no other code can change.
+
+    Objects become read-only mappings, and lists become tuples. Raises `ProtocolError` `too_deep` for more
+    than 64 levels of nesting, and TypeError for anything but plain data and bytes.
+    """
+    if value is ABSENT:
+        return ABSENT
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    return _copy_of(value, 0)
+
+
+def payload_digest(payload: object) -> bytes:
+    """Returns a frozen payload's SHA-256, 32 bytes, or no bytes without a payload.
+
+    Bytes are hashed unchanged, and any other payload as canonical JSON. Raises `ProtocolError` for a payload
+    without a canonical form.
+    """
+    if payload is ABSENT:
+        return b""
+    return sha256(payload if isinstance(payload, bytes) else canonical_bytes(payload)).digest()
+
+
+def _copy_of(value: object, depth: int) -> object:
+    if value is None or type(value) in (bool, str):
+        return value
+    if isinstance(value, int | float) and type(value) in (int, float):
+        return 0 if value == 0 else value
+    if depth >= _MAX_DEPTH:
+        raise ProtocolError("too_deep", f"more than {_MAX_DEPTH} levels of nesting")
+    if type(value) in (list, tuple) and isinstance(value, list | tuple):
+        return tuple(_copy_of(item, depth + 1) for item in value)
+    if type(value) in (dict, MappingProxyType) and isinstance(value, Mapping):
+        return MappingProxyType({_key_of(key): _copy_of(value[key], depth + 1) for key in value})
+    raise TypeError(f"a payload must be plain data, not a {type(value).__name__}")
+
+
+def _key_of(key: object) -> str:
+    if type(key) is not str:
+        raise TypeError("a payload must be plain data: the keys of its objects must be text")
+    return key

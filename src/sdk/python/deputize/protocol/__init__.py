@@ -1,0 +1,1 @@
+"""The parts of the wire format that an application needs."""

@@ -1,0 +1,38 @@
+"""Finds path segments that a constraint cannot see."""
+
+import re
+
+_ENCODED_BYTE = re.compile(r"%(?:u00)?([0-9a-f]{2})", re.ASCII | re.IGNORECASE)
+# Decoders that accept overlong UTF-8 also read these bytes as `.` and as `/`.
+_OVERLONG_DOT = re.compile("\xc0\xae|\xe0\x80\xae")
+_OTHER_SEPARATORS = re.compile("\\\\|\xc0\xaf|\xe0\x80\xaf")
+_CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f]")
+_PARAMETERS = re.compile("[;#][^/]*")
+_MOST_ENCODINGS = 3
+
+
+def hides_dot_segment(path: str) -> bool:
+    """Returns whether a server that decodes `path` can read a `.` or `..` segment that is not plain.
+
+    Also returns true for an encoded control character, and for text that is still encoded after three
+    decodings.
+    """
+    if _has_dot_segment(path):
+        return False
+    text = path
+    for _ in range(_MOST_ENCODINGS):
+        text = _decoded(text)
+    if _decoded(text) != text:
+        return True
+    if text != path and _CONTROL_CHARACTER.search(text):
+        return True
+    plain = _OTHER_SEPARATORS.sub("/", _OVERLONG_DOT.sub(".", text))
+    return _has_dot_segment(_PARAMETERS.sub("", plain))
+
+
+def _decoded(text: str) -> str:
+    return _ENCODED_BYTE.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+def _has_dot_segment(path: str) -> bool:
+    return any(segment in (".", "..") for segment in path.split("/"))

@@ -1,0 +1,101 @@
+"""Reads JSON as strictly as the wire format requires (§5)."""
+
+import json
+import math
+from collections.abc import Callable
+from typing import NoReturn
+
+from .canonical import MAX_SAFE_INTEGER, well_formed
+from .errors import ProtocolError
+
+MAX_DOCUMENT_BYTES = 131_072
+MAX_DOCUMENT_DEPTH = 16
+
+
+def parse_json(
+    document: bytes, *, max_bytes: int = MAX_DOCUMENT_BYTES, max_depth: int = MAX_DOCUMENT_DEPTH
+) -> object:
+    """Parses one JSON document.
+
+    Raises `ProtocolError` `too_large`, `invalid_utf8` (also for an escaped lone surrogate), `invalid_json`,
+    `too_deep`, `duplicate_key`, `invalid_integer` (a plain integer outside ±(2^53-1)) or `invalid_number`.
+    """
+    return _read(document, max_bytes, max_depth, _whole, _float)
+
+
+def parse_body(document: bytes, *, max_depth: int = 64) -> object:
+    """Parses the body of a request. Keeps numbers that have no canonical form."""
+    return _read(document, len(document), max_depth, int, float)
+
+
+def _read(
+    document: bytes,
+    max_bytes: int,
+    max_depth: int,
+    parse_int: Callable[[str], object],
+    parse_float: Callable[[str], object],
+) -> object:
+    if len(document) > max_bytes:
+        raise ProtocolError("too_large", f"{len(document)} bytes, at most {max_bytes} are read")
+    try:
+        text = document.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ProtocolError("invalid_utf8", "the document is not well-formed UTF-8") from None
+    try:
+        value: object = json.loads(
+            text,
+            object_pairs_hook=_members,
+            parse_int=parse_int,
+            parse_float=parse_float,
+            parse_constant=_constant,
+        )
+    except ProtocolError:
+        raise
+    except RecursionError:
+        raise _too_deep(max_depth) from None
+    except ValueError:
+        raise ProtocolError("invalid_json", "the document is not JSON") from None
+    _check(value, max_depth)
+    return value
+
+
+def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ProtocolError("duplicate_key", "a key occurs twice")
+    return members
+
+
+def _whole(text: str) -> int:
+    if len(text) > 17 or abs(int(text)) > MAX_SAFE_INTEGER:
+        raise ProtocolError("invalid_integer", "outside ±(2^53-1)")
+    return int(text)
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value) or (value.is_integer() and abs(value) > MAX_SAFE_INTEGER):
+        raise ProtocolError("invalid_number", "not finite, or a whole number outside ±(2^53-1)")
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise ProtocolError("invalid_json", f"{name} is not JSON")
+
+
+def _too_deep(max_depth: int) -> ProtocolError:
+    return ProtocolError("too_deep", f"more than {max_depth} objects and arrays are open")
+
+
+def _check(value: object, depth: int) -> None:
+    """Checks what the parser accepts: lone surrogates and deep nesting. `depth`: levels that are left."""
+    if isinstance(value, str):
+        well_formed(value)
+    elif isinstance(value, dict | list):
+        if depth == 0:
+            raise ProtocolError("too_deep", "too many objects and arrays are open")
+        for item in value:
+            _check(item, depth - 1)
+        if isinstance(value, dict):
+            for member in value.values():
+                _check(member, depth - 1)

@@ -1,0 +1,65 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { hidesDotSegment } from "../../src/protocol/constraints/resource_path.ts";
+import { requestHash } from "../../src/protocol/documents/context_binding.ts";
+import { isRequirableScope } from "../../src/protocol/documents/scopes.ts";
+import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
+import { rule } from "../../src/sdk/enforcement.ts";
+import { readProof } from "../../src/sdk/proof.ts";
+import { verifyWebhook } from "../../src/sdk/webhook.ts";
+import type shared from "./cases.json";
+import { canonicalForm, readBody } from "./python/documents.ts";
+
+/** Vite's own parser of JSON refuses the lone surrogates that some cases contain. */
+const cases = JSON.parse(readFileSync(new URL("cases.json", import.meta.url), "utf8")) as typeof shared;
+
+/** `python.slow.test.ts` runs the same cases with the Python package. */
+describe("the cases that both languages share:", () => {
+  test.each(cases.canonical)("canonical JSON of $name", ({ json, canonical }) => {
+    expect(canonicalForm(json)).toBe(canonical);
+  });
+
+  test.each(cases.operations)("an operation with $name", (each) => {
+    const digest = (text: string) =>
+      createHash("sha256")
+        .update(canonicalBytes(readBody(text)))
+        .digest();
+    const hashed = () => {
+      const payload_digest = each.payload === null ? undefined : digest(each.payload);
+      const hash = requestHash({ ...each, operation: each.action, payload_digest });
+      return [payload_digest, hash].map((bytes) => bytes && `sha256:${Buffer.from(bytes).toString("hex")}`);
+    };
+    if (each.request_hash === null) {
+      expect(hashed).toThrow();
+    } else {
+      expect(hashed()).toEqual([each.payload_digest ?? undefined, each.request_hash]);
+    }
+  });
+
+  test.each(cases.refusals)("a refusal after $name", ({ status, body, finding, refusal }) => {
+    const ruling = rule({ answered: true, status, body: Buffer.from(body) });
+    expect(ruling).toMatchObject({ finding, refusal: refusal ?? undefined });
+  });
+
+  test.each(cases.webhooks)("a webhook with $name", ({ body, result, ...given }) => {
+    const headers: Record<string, string> = given.headers;
+    const check = verifyWebhook({ ...given, headers, rawBody: Buffer.from(body) });
+    expect(check.ok ? "ok" : check.reason).toBe(result);
+  });
+
+  test.each(cases.scopes)("the scope $scope", ({ scope, requirable }) => {
+    expect(isRequirableScope(scope)).toBe(requirable);
+  });
+
+  test.each(cases.paths)("the path $path", ({ path, hides }) => {
+    expect(hidesDotSegment(path)).toBe(hides);
+  });
+
+  test.each(cases.proofs)("a proof as $name", ({ source, read }) => {
+    const proof = readProof(source);
+    expect(proof && { ...proof, agentId: proof.agentId ?? null }).toEqual(
+      read === null ? undefined : { member: read.member, json: read.json, agentId: read.agent_id },
+    );
+  });
+});

@@ -1,0 +1,84 @@
+"""Runs the cases that the two languages share. `cases.test.ts` runs them in TypeScript."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deputize.enforcement import rule
+from deputize.exchange import Answer
+from deputize.payload import ABSENT, payload_digest
+from deputize.proof import read_proof
+from deputize.protocol.binding import request_hash
+from deputize.protocol.canonical import canonical_bytes
+from deputize.protocol.errors import ProtocolError
+from deputize.protocol.resource_path import hides_dot_segment
+from deputize.protocol.scopes import is_requirable_scope
+from deputize.protocol.strict_json import parse_body
+from deputize.webhook import verify_webhook
+
+CASES: dict[str, list[dict[str, Any]]] = json.loads(
+    Path(__file__).parents[1].joinpath("cases.json").read_text()
+)
+
+
+def cases(kind: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("case", CASES[kind])
+
+
+@cases("canonical")
+def test_canonical(case: dict[str, Any]) -> None:
+    document = case["json"].encode()
+    if case["canonical"] is None:
+        with pytest.raises(ProtocolError):
+            canonical_bytes(parse_body(document))
+    else:
+        assert canonical_bytes(parse_body(document)).decode() == case["canonical"]
+
+
+@cases("operations")
+def test_operations(case: dict[str, Any]) -> None:
+    def hashed() -> list[str | None]:
+        payload = ABSENT if case["payload"] is None else parse_body(case["payload"].encode())
+        digest = payload_digest(payload)
+        texts = case["required_scope"], case["action"], case["resource_id"], case["requested_path"]
+        found = request_hash(*texts, digest)
+        return [f"sha256:{each.hex()}" if each else None for each in (digest, found)]
+
+    if case["request_hash"] is None:
+        with pytest.raises(ProtocolError):
+            hashed()
+    else:
+        assert hashed() == [case["payload_digest"], case["request_hash"]]
+
+
+@cases("refusals")
+def test_refusals(case: dict[str, Any]) -> None:
+    ruling = rule(Answer(case["status"], case["body"].encode()))
+    refusal = ruling.refusal and {"status": ruling.refusal.status, "code": ruling.refusal.code}
+    assert (ruling.finding, refusal) == (case["finding"], case["refusal"])
+
+
+@cases("webhooks")
+def test_webhooks(case: dict[str, Any]) -> None:
+    word, body = case.get("word", "service"), case["body"].encode()
+    check = verify_webhook(case["headers"], body, case["secret"], now=case["now"], word=word)
+    assert (check.reason or "ok") == case["result"]
+
+
+@cases("scopes")
+def test_scopes(case: dict[str, Any]) -> None:
+    assert is_requirable_scope(case["scope"]) is case["requirable"]
+
+
+@cases("paths")
+def test_paths(case: dict[str, Any]) -> None:
+    assert hides_dot_segment(case["path"]) is case["hides"]
+
+
+@cases("proofs")
+def test_proofs(case: dict[str, Any]) -> None:
+    proof = read_proof(case["source"])
+    found = proof and {"member": proof.member, "json": proof.json, "agent_id": proof.agent_id}
+    assert found == case["read"]
