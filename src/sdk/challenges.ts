@@ -1,4 +1,4 @@
-import { post } from "./exchange.ts";
+import { exchange } from "./exchange.ts";
 import type { ReadSettings } from "./settings.ts";
 
 /** A challenge of the guard's own connection. Only this connection can verify a proof over it, once. */
@@ -23,14 +23,14 @@ export function createChallenges(
   return async (address = "") => {
     const key = keyOf();
     if (key === undefined || !limit(networkOf(address))) return undefined;
-    const exchange = await post({
+    const answered = await exchange({
       url: settings.address("challenge"),
       headers: { [settings.header("api-key")]: key },
       body: "",
       agent: settings.agent,
       timeoutMs: Math.min(settings.timeoutMs, LONGEST_MS),
     });
-    return exchange.answered && exchange.status === 200 ? readChallenge(exchange.body) : undefined;
+    return answered.answered && answered.status === 200 ? readChallenge(answered.body) : undefined;
   };
 }
 

@@ -2,7 +2,7 @@ import { type Authority, type Authorization, grantAuthority, receiptIdOf, refuse
 import { type Challenge, createChallenges } from "./challenges.ts";
 import { systemClock } from "./clock.ts";
 import { type Refusal, type Ruling, rule } from "./enforcement.ts";
-import { post } from "./exchange.ts";
+import { exchange } from "./exchange.ts";
 import { createOutcomeReporter } from "./outcomes.ts";
 import { type AuthorizeCall, type Question, readQuestion } from "./question.ts";
 import {
@@ -57,7 +57,7 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     if (key === undefined) return undefined;
     const { agent, timeoutMs } = settings;
     const headers = { [settings.header("api-key")]: key };
-    return rule(await post({ url: settings.address("verify"), headers, body, agent, timeoutMs }));
+    return rule(await exchange({ url: settings.address("verify"), headers, body, agent, timeoutMs }));
   }
 
   async function retain(record: VerificationRecord): Promise<boolean> {

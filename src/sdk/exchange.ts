@@ -1,11 +1,12 @@
 import { type Agent, type ClientRequest, type IncomingMessage, request as requestPlain } from "node:http";
 import { request as requestSecure } from "node:https";
 
-/** One POST of JSON. Header names and values are ASCII. */
-export type Post = {
+/** One POST of JSON, or one GET. Header names and values are ASCII. */
+export type Call = {
   url: URL;
   headers: Readonly<Record<string, string>>;
-  body: string;
+  /** The JSON to post. `undefined`: the call is a GET. */
+  body: string | undefined;
   /** Milliseconds for the whole exchange, from the DNS lookup to the last byte of the response. */
   timeoutMs: number;
   agent: Agent | undefined;
@@ -20,10 +21,10 @@ export type Exchange =
 export const MAX_ANSWER_BYTES = 256 * 1024;
 
 /**
- * Sends one POST request and reads the complete response. Follows no redirect and does not retry. Reports
+ * Sends one request and reads the complete response. Follows no redirect and does not retry. Reports
  * `network` for every fault of DNS, connection or TLS, and for a response that is not HTTP. Never throws.
  */
-export function post(call: Post): Promise<Exchange> {
+export function exchange(call: Call): Promise<Exchange> {
   const deadline = performance.now() + call.timeoutMs;
   return new Promise((resolve) => {
     let request: ClientRequest | undefined;
@@ -50,16 +51,18 @@ export function post(call: Post): Promise<Exchange> {
   });
 }
 
-function open({ url, headers, body, agent }: Post): ClientRequest {
+function open({ url, headers, body, agent }: Call): ClientRequest {
   const start = url.protocol === "https:" ? requestSecure : requestPlain;
   return start(url, {
-    method: "POST",
+    method: body === undefined ? "GET" : "POST",
     ...(agent === undefined ? {} : { agent }),
     headers: {
       accept: "application/json",
       "accept-encoding": "identity",
-      "content-type": "application/json",
-      "content-length": String(Buffer.byteLength(body)),
+      ...(body !== undefined && {
+        "content-type": "application/json",
+        "content-length": String(Buffer.byteLength(body)),
+      }),
       ...headers,
     },
   });

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Outcome } from "./authority.ts";
-import { post } from "./exchange.ts";
+import { exchange } from "./exchange.ts";
 import type { ReadSettings } from "./settings.ts";
 
 /** The outcome of an operation that the service allowed. */
@@ -29,7 +29,7 @@ export function createOutcomeReporter(
   const unfinished = new Set<Promise<void>>();
 
   async function attempt({ invocationId, receiptId, outcome, detail, occurredAt }: OutcomeReport) {
-    const exchange = await post({
+    const answered = await exchange({
       url: settings.address(`invocations/${encodeURIComponent(invocationId)}/outcome`),
       headers: { [settings.header("api-key")]: settings.apiKey() },
       body: JSON.stringify({
@@ -41,7 +41,7 @@ export function createOutcomeReporter(
       timeoutMs: settings.timeoutMs,
       agent: settings.agent,
     });
-    return exchange.answered ? exchange.status : undefined;
+    return answered.answered ? answered.status : undefined;
   }
 
   async function deliver(report: OutcomeReport): Promise<void> {

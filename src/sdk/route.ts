@@ -25,15 +25,16 @@ export type Route<Request> = {
    * If set, requires proofs that were made for this one action. Omitted members are read from the request:
    * the unchanged path and query, and the headers `X-Service-Invocation-ID` and `X-Service-Session-ID`. With
    * a `proof_ref`, the agent id is in `X-Service-Agent-ID`. The service compares constraints with the same
-   * resource and path.
+   * resource and path. `true`: the action is the request's method, as in `agent.fetch`.
    */
-  operation?: (request: Request) => Pick<OperationInput, "action"> & Partial<OperationInput>;
+  operation?: true | ((request: Request) => Pick<OperationInput, "action"> & Partial<OperationInput>);
   /** Returns facts about the request, as `AuthorizeCall.context`: with an operation, no resource and path. */
   context?: (request: Request) => AuthorizeCall["context"];
 };
 
 /** The parts of Node's request that the guard uses, for HTTP/1 and HTTP/2. */
 export type Message = {
+  method?: string | undefined;
   headers: IncomingHttpHeaders;
   httpVersionMajor: number;
   socket?: { remoteAddress?: string | undefined };
@@ -85,7 +86,7 @@ export async function authorizeRequest<Request extends object>(
     proof: route.proof === undefined ? headerOf(guard, view, "proof") : route.proof(request),
     payload: route.payload === undefined ? body : route.payload(request),
     unreadBody: route.payload === undefined && isSent && body === undefined,
-    operation: route.operation && operationOf(guard, view, route.operation(request)),
+    operation: route.operation && operationOf(guard, view, namedBy(route.operation, request, view)),
     context: route.context?.(request),
   });
   if (authorization.allowed) authorities.set(request, authorization.authority);
@@ -132,6 +133,14 @@ export function reportAtEnd(response: AnyResponse, authority: Authority): void {
     authority.report(outcomeOfStatus(this.statusCode), `HTTP ${this.statusCode}`);
     return end.apply(this, args);
   };
+}
+
+function namedBy<Request>(
+  operation: NonNullable<Route<Request>["operation"]>,
+  request: Request,
+  { message }: RequestView,
+) {
+  return operation === true ? { action: message.method ?? "" } : operation(request);
 }
 
 function operationOf(

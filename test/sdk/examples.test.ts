@@ -25,6 +25,7 @@ const OPTIONS = {
    * are the same.
    */
   paths: {
+    "deputize/agent": [join(ROOT, "src/sdk/agent/agent.ts")],
     "deputize/guard": [join(ROOT, "src/sdk/guard.ts")],
     "deputize/webhook": [join(ROOT, "src/sdk/webhook.ts")],
   },

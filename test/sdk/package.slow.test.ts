@@ -15,6 +15,7 @@ const PACKED = [
   "tsconfig.json",
   "LICENSE",
   "README.md",
+  "docs/agents.md",
   "docs/guard.md",
   "docs/kubectl.md",
   "src/package.json",
@@ -90,6 +91,7 @@ describe("the package from npm pack", () => {
     expect(others.sort()).toEqual([
       "LICENSE",
       "README.md",
+      "docs/agents.md",
       "docs/guard.md",
       "docs/kubectl.md",
       "package.json",
@@ -281,10 +283,19 @@ const TYPED = `
 import type { Request } from "express";
 import Fastify, { type FastifyRequest } from "fastify";
 import { authorityOf, createGuard, guardExpress, guardFastify, type GuardSettings, type Run } from "deputize/guard";
+import { type Agent, createAgent, Denied, type FetchInit } from "deputize/agent";
 import { createWebhookReceiver, verifyWebhook, type WebhookStatus } from "deputize/webhook";
 const settings: GuardSettings = { baseUrl: "https://deputize.example", apiKey: "k" };
 const guard = createGuard(settings);
 export const run: Promise<Run<number>> = guard.run({ requiredScope: "data:read", proof: "{}" }, () => 5);
+const agent: Agent = createAgent({ baseUrl: "https://deputize.example", apiKey: "k", verifiers: { "https://shop.example": "own" } });
+const init: FetchInit = { scope: "data:write", body: { count: 1 } };
+export const answer: Promise<Response> = agent.fetch("https://shop.example/orders", init);
+export const tool: (input: { id: string }) => Promise<unknown> = agent.tool(
+  async ({ id }: { id: string }, call) => (await call.fetch("https://shop.example/orders/" + id)).json(),
+  "data:read",
+);
+export const isDenied = (error: unknown): string | undefined => (error instanceof Denied ? error.code : undefined);
 export const middleware = guardExpress<Request<{ id: string }>>(guard, {
   requiredScope: "payments:send",
   operation: ({ params }) => ({ action: "refund", resourceId: params.id }),

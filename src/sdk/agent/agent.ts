@@ -1,0 +1,22 @@
+export type { Verifier } from "../operation.ts";
+export {
+  type Agent,
+  type AgentSettings,
+  createAgent,
+  type ToolCall,
+  type ToolOptions,
+} from "./create_agent.ts";
+export {
+  AgentError,
+  Denied,
+  Expired,
+  NotDelegated,
+  NotProven,
+  Replayed,
+  Revoked,
+  Unanswered,
+  Unavailable,
+  WrongVerifier,
+} from "./errors.ts";
+export type { FetchInit } from "./request.ts";
+export type { AgentVerifier, Verifiers } from "./verifiers.ts";

@@ -1,0 +1,144 @@
+import { randomUUID } from "node:crypto";
+import type { Agent as HttpAgent } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { bindOperation, type Operation } from "../operation.ts";
+import { type GuardSettings, readSettings } from "../settings.ts";
+import { Unanswered, Unavailable } from "./errors.ts";
+import { readRefusal } from "./refusals.ts";
+import { type FetchInit, type ReadRequest, readRequest } from "./request.ts";
+import { createService, type Self } from "./service.ts";
+import { type AgentVerifier, checkExpected, readVerifiers, type Verifiers } from "./verifiers.ts";
+
+/** Settings of an agent. */
+export type AgentSettings = Pick<GuardSettings, "baseUrl" | "apiKey" | "word" | "timeoutMs"> & {
+  /** The agent. If absent, the API key must be the agent's own. */
+  agentId?: string;
+  /**
+   * The verifier of each application, by the application's address. `"own"` is the connection of the API key.
+   * The agent calls no address without a verifier.
+   */
+  verifiers: Verifiers;
+  /** The HTTP agent for the service, from `node:http`, or from `node:https` with your certificates. */
+  httpAgent?: HttpAgent;
+  /** Replaces the global `fetch` for calls of applications. */
+  fetch?: typeof globalThis.fetch;
+  /** Pauses in milliseconds before a repetition, if nothing was done. Defaults to 500 and 2,000. */
+  pausesMs?: readonly number[];
+};
+
+/** The call of a tool: what the tool may do, and under which id. */
+export type ToolCall = {
+  readonly scope: string;
+  /** The id of this call. The first request has this id, and the n-th has it with the suffix `-n`. */
+  readonly invocationId: string;
+  /** {@link Agent.fetch} with the tool's scope. */
+  fetch(url: string | URL, init?: Omit<FetchInit, "scope" | "invocationId">): Promise<Response>;
+};
+
+/** Options of one call of a tool. */
+export type ToolOptions = { invocationId?: string; signal?: AbortSignal };
+
+/** An agent that acts with authority from a person. */
+export type Agent = {
+  /**
+   * Sends a request with a proof of exactly this request. Returns the application's response, even an error
+   * of the application. Throws an `AgentError` for a refusal, and TypeError for invalid arguments. Repeats a
+   * call only after a refusal that says that nothing was done. Follows no redirect.
+   */
+  fetch(url: string | URL, init: FetchInit): Promise<Response>;
+  /**
+   * Returns a function for an agent framework. It runs `fn` with the input of the model, and a `fetch` that
+   * has the tool's scope. The model cannot choose the scope.
+   */
+  tool<Input, Output>(
+    fn: (input: Input, call: ToolCall) => Output | Promise<Output>,
+    scope: string,
+  ): (input: Input, options?: ToolOptions) => Promise<Output>;
+};
+
+const PAUSES_MS = [500, 2_000];
+
+/** Creates an agent. Throws TypeError for invalid settings. Does not connect before the first call. */
+export function createAgent(settings: AgentSettings): Agent {
+  const { verifiers, httpAgent, agentId, pausesMs = PAUSES_MS, fetch: given } = settings;
+  const read = readSettings({ ...settings, ...(httpAgent !== undefined && { agent: httpAgent }) });
+  const service = createService({ ...read, agentId, pausesMs });
+  const verifierOf = readVerifiers(verifiers);
+
+  async function send(request: ReadRequest, operation: Operation, init: FetchInit): Promise<Response> {
+    const { invocation_id: invocationId, session_id: sessionId, agent_id } = operation;
+    const proof = await service.present({
+      operation,
+      requiredScope: init.scope,
+      verifierConnectionId: connectionOf(verifierOf(request.url)),
+      certId: init.certId,
+    });
+    const { url, method, body } = request;
+    const headers = new Headers(request.headers);
+    const own = { proof, "invocation-id": invocationId, "agent-id": agent_id, "session-id": sessionId };
+    for (const [name, value] of Object.entries(own)) headers.set(read.header(name), value);
+    if (sessionId === "") headers.delete(read.header("session-id"));
+    init.signal?.throwIfAborted();
+    try {
+      const parts = { method, headers, body: body ?? null, signal: init.signal ?? null };
+      return await (given ?? fetch)(url, { ...parts, redirect: "manual" });
+    } catch (error) {
+      if (init.signal?.aborted === true) throw error;
+      throw new Unanswered("no_answer", "The application did not answer.", invocationId, { cause: error });
+    }
+  }
+
+  async function act(address: string | URL, init: FetchInit): Promise<Response> {
+    const request = readRequest(address, init);
+    const named = verifierOf(request.url);
+    if (named !== "own") checkExpected(init.verifier, named);
+    const self = await service.readSelf();
+    const verifier = named === "own" ? self.own : named;
+    checkExpected(init.verifier, verifier);
+    const operation = describe(request, init, { self, verifier });
+    for (const pause of [...pausesMs, undefined]) {
+      const response = await send(request, operation, init);
+      const refusal = await readRefusal(response, operation.invocation_id);
+      if (refusal === undefined) return response;
+      await response.body?.cancel();
+      if (!(refusal instanceof Unavailable) || pause === undefined) throw refusal;
+      await sleep(pause, undefined, { ...(init.signal && { signal: init.signal }) });
+    }
+    throw new Error("unreachable");
+  }
+
+  return {
+    fetch: act,
+    tool(fn, scope) {
+      return (input, { invocationId = randomUUID(), signal } = {}) => {
+        let requests = 0;
+        const call: ToolCall = {
+          scope,
+          invocationId,
+          fetch(url, init = {}) {
+            requests += 1;
+            const id = requests === 1 ? invocationId : `${invocationId}-${requests}`;
+            return act(url, { ...(signal && { signal }), ...init, scope, invocationId: id });
+          },
+        };
+        return Promise.resolve(fn(input, call));
+      };
+    },
+  };
+}
+
+function describe(
+  { url, method, digest }: ReadRequest,
+  { action = method, resourceId, sessionId, invocationId = randomUUID(), scope }: FetchInit,
+  { self, verifier }: { self: Self; verifier: AgentVerifier },
+): Operation {
+  const requestedPath = `${url.pathname}${url.search}`;
+  return bindOperation(
+    { action, resourceId, sessionId, invocationId, requestedPath, agentId: self.agentId },
+    { requiredScope: scope, verifier, payloadDigest: digest },
+  );
+}
+
+function connectionOf(verifier: AgentVerifier | "own"): string | undefined {
+  return verifier === "own" ? undefined : verifier.connectionId;
+}

@@ -1,0 +1,97 @@
+/**
+ * An action that an agent could not do. `code` is a stable code of the service or of the guard, or one of the
+ * codes below. The message is one of a few fixed sentences: it never contains text of another party.
+ */
+export class AgentError extends Error {
+  override readonly name: string = "AgentError";
+  readonly code: string;
+  /** The id of the action. Pass it again to repeat the same action: it is then done at most once. */
+  readonly invocationId: string | undefined;
+
+  constructor(code: string, message: string, invocationId?: string, options?: ErrorOptions) {
+    super(`${message} (${code})`, options);
+    this.code = code;
+    this.invocationId = invocationId;
+  }
+}
+
+/** The person's authority does not permit the action. Nothing was done. `code` is the reason. */
+export class Denied extends AgentError {
+  override readonly name: string = "Denied";
+}
+
+/** The person has not granted the scope, or no certificate of the agent is active. Nothing was done. */
+export class NotDelegated extends Denied {
+  override readonly name: string = "NotDelegated";
+}
+
+/** The person or the platform has revoked the authority. Nothing was done. */
+export class Revoked extends Denied {
+  override readonly name: string = "Revoked";
+}
+
+/** The authority has expired. Nothing was done. */
+export class Expired extends Denied {
+  override readonly name: string = "Expired";
+}
+
+/** The application did not accept the proof as one for this action. Nothing was done. */
+export class NotProven extends AgentError {
+  override readonly name: string = "NotProven";
+}
+
+/** The invocation was decided before. Nothing was done again. */
+export class Replayed extends AgentError {
+  override readonly name: string = "Replayed";
+}
+
+/** No proof or no decision could be made, even after repeated calls. Nothing was done. */
+export class Unavailable extends AgentError {
+  override readonly name: string = "Unavailable";
+}
+
+/** The application did not answer, so the action may have been done. Repeat it with `invocationId`. */
+export class Unanswered extends AgentError {
+  override readonly name: string = "Unanswered";
+}
+
+/**
+ * The address has no verifier in the settings, or not the one that the call names, or the service knows no
+ * such verifier. Nothing was sent to the application.
+ */
+export class WrongVerifier extends AgentError {
+  override readonly name: string = "WrongVerifier";
+}
+
+type ErrorClass = typeof AgentError;
+
+const DENIED = "The authority does not permit this action. Nothing was done.";
+
+/** The error and its sentence for each code of a refusal: of the guard, and of decisions that deny. */
+export const REFUSALS: Readonly<Record<string, readonly [ErrorClass, string]>> = {
+  not_delegated: [NotDelegated, "No person has granted this scope. Nothing was done."],
+  no_active_delegation: [NotDelegated, "The agent has no active authority for this. Nothing was done."],
+  delegation_revoked: [Revoked, "The authority was revoked. Nothing was done."],
+  delegation_expired: [Expired, "The authority has expired. Nothing was done."],
+  not_yet_valid: [Denied, DENIED],
+  untrusted_root: [Denied, DENIED],
+  principal_not_accepted: [
+    Denied,
+    "The application does not accept this person's authority. Nothing was done.",
+  ],
+  constraint_denied: [Denied, DENIED],
+  constraint_unverifiable: [Denied, DENIED],
+  constraint_unknown: [Denied, DENIED],
+  delegation_not_authorized: [Denied, DENIED],
+  ceiling_exceeded: [Denied, DENIED],
+  no_authority_demonstrated: [NotProven, "The application did not accept the proof. Nothing was done."],
+  invocation_replayed: [Replayed, "This invocation was decided before. Nothing was done again."],
+  verification_unavailable: [Unavailable, "The authority could not be verified. Nothing was done."],
+};
+
+/** Returns the error of a code in {@link REFUSALS}, or `undefined` for any other value. */
+export function refusalError(code: unknown, invocationId: string): AgentError | undefined {
+  if (typeof code !== "string" || !Object.hasOwn(REFUSALS, code)) return undefined;
+  const [Kind, message] = REFUSALS[code] ?? [AgentError, DENIED];
+  return new Kind(code, message, invocationId);
+}

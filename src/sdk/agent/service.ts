@@ -1,0 +1,125 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseJson, plainJson } from "../../protocol/encoding/json.ts";
+import { type Exchange, exchange, MAX_ANSWER_BYTES } from "../exchange.ts";
+import type { Operation } from "../operation.ts";
+import type { ReadSettings } from "../settings.ts";
+import { AgentError, refusalError, Unavailable, WrongVerifier } from "./errors.ts";
+import type { AgentVerifier } from "./verifiers.ts";
+
+/** The agent and its connection, as the service knows them. */
+export type Self = { connectionId: string; agentId: string; own: AgentVerifier };
+
+/** The proof to request. */
+export type ProofAsked = {
+  operation: Operation;
+  requiredScope: string;
+  verifierConnectionId: string | undefined;
+  certId: string | undefined;
+};
+
+/** The agent's calls of the service. */
+export type Service = {
+  /** Reads the ids of the API key once. A failed call is repeated with the next proof. */
+  readSelf(): Promise<Self>;
+  /** Returns a `proof_ref` of the operation. Throws `AgentError`. Repeats calls that signed nothing. */
+  present(asked: ProofAsked): Promise<string>;
+};
+
+type Settings = Pick<ReadSettings, "address" | "header" | "apiKey" | "agent" | "timeoutMs"> & {
+  pausesMs: readonly number[];
+  agentId: string | undefined;
+};
+
+type Answer = { status: number; body: Readonly<Record<string, unknown>> };
+
+const TRANSIENT = [429, 500, 502, 503, 504];
+
+/** Creates the calls. They never follow a redirect, and none of their errors contains the API key. */
+export function createService(settings: Settings): Service {
+  let self: Promise<Self> | undefined;
+
+  async function call(path: string, body: unknown, invocationId?: string): Promise<Answer> {
+    for (const pause of [...settings.pausesMs, undefined]) {
+      const answered = await exchange({
+        url: settings.address(path),
+        headers: { [settings.header("api-key")]: settings.apiKey() },
+        body: body === undefined ? undefined : JSON.stringify(body),
+        agent: settings.agent,
+        timeoutMs: settings.timeoutMs,
+      });
+      const answer = readAnswer(answered);
+      if (answer !== undefined && !TRANSIENT.includes(answer.status)) return answer;
+      if (pause !== undefined) await sleep(pause);
+    }
+    throw new Unavailable("proof_unavailable", "The service made no proof. Nothing was done.", invocationId);
+  }
+
+  async function readSelf(): Promise<Self> {
+    // A service without `keys/self` describes the connection of its keys elsewhere.
+    const known = await call("keys/self", undefined);
+    const { status, body } = known.status === 404 ? await call("connection", undefined) : known;
+    const { connection_id: connectionId, verifier_id, workspace_id } = body;
+    const agentId = settings.agentId ?? body.agent_id;
+    if (status !== 200 || !isText(connectionId) || !isText(verifier_id) || !isText(workspace_id)) {
+      throw refused(body);
+    }
+    if (!isText(agentId)) throw new TypeError("agentId: is required, as the API key is not an agent's own");
+    return { connectionId, agentId, own: { verifierId: verifier_id, workspaceId: workspace_id } };
+  }
+
+  return {
+    readSelf() {
+      self ??= readSelf().catch((error: unknown) => {
+        self = undefined;
+        throw error;
+      });
+      return self;
+    },
+
+    async present({ operation, requiredScope, verifierConnectionId, certId }) {
+      const { connectionId, agentId } = await this.readSelf();
+      const path = [connectionId, agentId].map(encodeURIComponent).join("/agents/");
+      const asked = {
+        operation,
+        required_scope: requiredScope,
+        verifier_connection_id: verifierConnectionId,
+        cert_id: certId,
+      };
+      const { invocation_id: invocationId } = operation;
+      const { status, body } = await call(`connections/${path}/present`, asked, invocationId);
+      if (status === 200 && isText(body.proof_ref)) return body.proof_ref;
+      throw refused(body, invocationId);
+    },
+  };
+}
+
+function refused(body: Answer["body"], invocationId?: string): AgentError {
+  const code = codeOf(body);
+  if (code === "verifier_mismatch") {
+    return new WrongVerifier(code, "The service knows no such verifier. Nothing was sent.", invocationId);
+  }
+  const known = code === "no_active_delegation" ? refusalError(code, invocationId ?? "") : undefined;
+  return (
+    known ?? new AgentError(code, "The service refused to make a proof. Nothing was done.", invocationId)
+  );
+}
+
+/** Returns the code of an error in the service's format, with the letters that codes have. */
+function codeOf({ error }: Answer["body"]): string {
+  const { code } = Object(error) as { code?: unknown };
+  return typeof code === "string" && /^[a-z_]{1,64}$/.test(code) ? code : "unexpected_answer";
+}
+
+function readAnswer(answered: Exchange): Answer | undefined {
+  if (!answered.answered) return undefined;
+  try {
+    const value = plainJson(parseJson(answered.body, { bytes: MAX_ANSWER_BYTES, depth: 32 }));
+    return { status: answered.status, body: Object(value) as Answer["body"] };
+  } catch {
+    return { status: answered.status, body: {} };
+  }
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string" && value !== "";
+}
