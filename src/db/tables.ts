@@ -230,6 +230,8 @@ export type DelegationRequestRow = DeclaredColumns & {
   /** The name of the object that declares the request. */
   object_name: string | null;
   external_id: string | null;
+  /** The other one of two requests that one approval decided. */
+  linked_request_id: string | null;
   created_at: Date;
   expires_at: Date;
   /** When people were reminded that the request lapses soon. */

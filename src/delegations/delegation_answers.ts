@@ -7,6 +7,11 @@ import { pickDescriptions } from "../platforms/scope_descriptions.ts";
 import { fingerprintOfKey } from "../protocol/keys/hybrid.ts";
 import type { CertificateRecord, RequestRecord } from "./delegation_records.ts";
 
+const linkedCertificate = z
+  .string()
+  .nullable()
+  .describe("A second certificate that the same approval created, with other scopes");
+
 const agentFacts = z.object({
   name: z.string(),
   key_fingerprint: z.string().describe("sha256 and the hash of the public key's canonical JSON"),
@@ -56,6 +61,7 @@ export const requestAnswer = z.object({
     .describe("Id of that cluster; null if it was not decided in a cluster"),
   approved_scope: z.array(z.string()).nullable(),
   cert_id: z.string().nullable(),
+  linked_cert_id: linkedCertificate,
   platform: z.object({ platform_id: z.string(), name: z.string() }),
   publisher: z
     .object({ name: z.string(), domain: z.string() })
@@ -70,6 +76,7 @@ export type RequestAnswer = z.infer<typeof requestAnswer>;
 export const certificateAnswer = z.object({
   cert_id: z.string(),
   request_id: z.string(),
+  linked_cert_id: linkedCertificate,
   connection_id: z.string(),
   agent_id: z.string(),
   approved_scope: z.array(z.string()),
@@ -116,6 +123,7 @@ export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer
     decided_in_cluster: record.decided_cluster,
     approved_scope: record.approved_scope,
     cert_id: record.cert_id,
+    linked_cert_id: record.linked_cert_id,
     platform: { platform_id: record.platform_id, name: record.platform_name },
     publisher: showPublisher(record),
   };
@@ -147,6 +155,7 @@ export function showCertificate(record: CertificateRecord): z.infer<typeof certi
   return {
     cert_id: record.cert_id,
     request_id: record.request_id,
+    linked_cert_id: record.linked_cert_id,
     connection_id: record.connection_id,
     agent_id: record.agent_id,
     approved_scope: record.approved_scope,

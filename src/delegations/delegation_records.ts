@@ -11,6 +11,8 @@ export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided
   requested_by: string | null;
   decided_by: string | null;
   cert_id: string | null;
+  /** The certificate of the linked request. */
+  linked_cert_id: string | null;
   agent_name: string;
   agent_key: AgentRow["public_key"];
   custody_mode: AgentRow["custody_mode"];
@@ -37,6 +39,7 @@ export function selectRequests(db: Database | Transaction) {
       on.on("o.account_id", "p.account_id").andOnVal("p.publish_state", "published"),
     )
     .leftJoin("certificates as t", "t.request_id", "r.request_id")
+    .leftJoin("certificates as l", "l.request_id", "r.linked_request_id")
     .leftJoin("accounts as d", "d.account_id", "r.decided_by")
     .leftJoin("accounts as q", "q.account_id", "r.requested_by")
     .select<RequestRecord[]>(
@@ -44,6 +47,7 @@ export function selectRequests(db: Database | Transaction) {
       "q.email as requested_by",
       db.raw("coalesce(d.email, r.decided_user) as decided_by"),
       "t.cert_id",
+      "l.cert_id as linked_cert_id",
       "b.name as agent_name",
       "b.public_key as agent_key",
       "b.custody_mode",
@@ -119,6 +123,8 @@ export type CertificateRecord = Omit<CertificateRow, "approved_by" | "revoked_by
     object_namespace: string | null;
     object_name: string | null;
     scope_descriptions: ScopeDescriptions;
+    /** The certificate that the same approval created. */
+    linked_cert_id: string | null;
   };
 
 /** Selects all certificates. Narrow the query by `t.` (certificates), `g.` (agents) and `p.` (platforms). */
@@ -130,6 +136,7 @@ export function selectCertificates(db: Database | Transaction) {
     .join("connections as n", "n.connection_id", "t.connection_id")
     .join("platforms as p", "p.platform_id", "n.platform_id")
     .join("delegation_requests as r", "r.request_id", "t.request_id")
+    .leftJoin("certificates as l", "l.request_id", "r.linked_request_id")
     .select<CertificateRecord[]>(
       "t.*",
       "a.email as approved_by",
@@ -143,6 +150,7 @@ export function selectCertificates(db: Database | Transaction) {
       "p.object_namespace",
       "r.object_name",
       "r.scope_descriptions",
+      "l.cert_id as linked_cert_id",
       ...selectedColumns("r"),
     );
 }

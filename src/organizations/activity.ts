@@ -246,7 +246,7 @@ async function findNames(
       connections: of("connection_id").filter(isUuid),
       agents: of("agent_id"),
       requests: of("request_id"),
-      certificates: of("cert_id"),
+      certificates: [...of("cert_id"), ...of("linked_cert_id")],
     },
   );
   return Object.fromEntries(rows.map(({ id, name }) => [id, name]));

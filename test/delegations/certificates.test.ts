@@ -129,6 +129,7 @@ describe("reading certificates", () => {
     expect(body).toEqual({
       cert_id: certId,
       request_id: requestId,
+      linked_cert_id: null,
       scope_descriptions: {},
       connection_id: platform.connectionId,
       agent_id: agentId,

@@ -77,6 +77,7 @@ describe("requesting a delegation", () => {
       decided_in_cluster: null,
       approved_scope: null,
       cert_id: null,
+      linked_cert_id: null,
       platform: { platform_id: platform.platformId, name: expect.any(String) },
       publisher: null,
     });

@@ -26,6 +26,7 @@ export const ACTIVITY = {
     account_id: "member",
     agent_id: "agent",
     cert_id: "delegation",
+    linked_cert_id: "linked delegation",
     cluster_id: "cluster",
     connection_id: "connection",
     delivery_id: "delivery",

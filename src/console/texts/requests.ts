@@ -115,6 +115,11 @@ export const REQUEST = {
     `For the limits, the application must send ${what} of each use. Without this, the use is denied.`,
   noAmount: (scopes: string, count: number) =>
     `${scopes} usually ${count === 1 ? "has" : "have"} no amount, so the agent may be unable to use ${count === 1 ? "it" : "them"}.`,
+  separate: "Lend permissions without an amount separately, without this limit",
+  separateHint: (scopes: string) => `This limit would block ${scopes}. You can end each part alone.`,
+  separated: (scopes: string, count: number) =>
+    `${scopes} ${count === 1 ? "is" : "are"} lent separately, without the limit on the amount.`,
+  separateRate: "Leave this empty, or lend nothing separately: each part would count alone",
   nobodyKnows: "Tick at least one thing that it may do.",
   more: (count: number) => `${count} more`,
   approveSome: (ticked: number, all: number) => `${ticked} of ${all}`,
@@ -142,12 +147,15 @@ export const REQUEST = {
   denialReason: "Reason",
   delegation: "Delegation",
   toDelegation: "See the delegation",
+  linked: "Linked delegation",
+  toLinked: "See the other part of the same approval",
   ends: "Asked until",
   lasting: (seconds: number | null) =>
     seconds === null ? "until somebody revokes it" : `${span(seconds)} after the approval`,
   askedFor: "What was asked for",
   onlyIf: "Only if all of this is so:",
   lent: "What the certificate says",
+  lentSeparately: "Lent separately by the same approval",
   held: "Held back",
   heldNothing: "Nothing: all that was asked for was approved.",
   heldEnd: "It ends earlier than was asked for.",

@@ -201,10 +201,23 @@ create table former_addresses (
 create index on former_addresses (account_id);
 `;
 
+const LINKED_REQUESTS = `
+-- The other one of two requests that one approval decided, because a limit made no sense for some scopes.
+alter table delegation_requests add column linked_request_id text;
+`;
+
 /** Mails about requests, who set up what, and what requests, platforms and sign-ins say about themselves. */
 export const mailsAndMakers = {
   name: "0032_mails_and_makers",
-  sql: READ_MAKERS + EXPLAINED_EVENTS + STORE_MAKERS + MAILS + REQUESTS + EXPLANATIONS + ADDRESSES,
+  sql:
+    READ_MAKERS +
+    EXPLAINED_EVENTS +
+    STORE_MAKERS +
+    MAILS +
+    REQUESTS +
+    EXPLANATIONS +
+    ADDRESSES +
+    LINKED_REQUESTS,
   indexes: [
     {
       name: "delegation_requests_undecided",

@@ -1,6 +1,7 @@
 import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import { appendEvent } from "../../events/outbox.ts";
+import { newRequestId } from "../../ids.ts";
 import { checkCeiling } from "../../input/ceiling.ts";
 import type { Owner } from "../../platforms/account_owner.ts";
 import { findConnection, lockConnection } from "../../platforms/platform_record.ts";
@@ -10,12 +11,20 @@ import type { SecretBox } from "../../secret_box.ts";
 import type { VaultClient } from "../../vault/client.ts";
 import type { RequestRecord } from "../delegation_records.ts";
 import { certificateFields, type Grant } from "./certificate_fields.ts";
-import { type Decider, decideRequest } from "./decide_request.ts";
+import { type Decider, decideRequest, noteDecision } from "./decide_request.ts";
 import { type ApprovalTerms, judgeApproval } from "./judge_approval.ts";
 import { findSdkWarnings, type SdkWarning } from "./sdk_warnings.ts";
+import { separateTerms, storeSeparateRequest } from "./separate_scope.ts";
 
-/** The terms that an approver grants. `channel` states where the person approved. */
-type Approval = ApprovalTerms & { channel: "session" | "kubernetes"; decider: Decider };
+/**
+ * The terms that an approver grants. `channel` states where the person approved. `separateScope` has the
+ * scopes of a second, linked delegation, without the amount limits of `constraints`.
+ */
+type Approval = ApprovalTerms & {
+  separateScope?: readonly string[] | undefined;
+  channel: "session" | "kubernetes";
+  decider: Decider;
+};
 
 /** The certificate that an approval created. `expiresAt` is `null` if the certificate does not expire. */
 type Approved = {
@@ -24,45 +33,62 @@ type Approved = {
   issuedAt: Date;
   expiresAt: Date | null;
   warnings: SdkWarning[];
+  linkedCertId?: string;
 };
 
 type ApproveDeps = SignDeps & { db: Database; secretBox: SecretBox; clock: Clock };
 
 /** A certificate that is signed but not stored yet. */
-type Draft = {
+type Draft = { requestId: string; grant: Grant; certificate: DelegationCert };
+
+/** The signed certificates of one approval, and who approved what. */
+type Drafts = {
   owner: Owner;
   request: RequestRecord;
-  grant: Grant;
   channel: Approval["channel"];
   decider: Decider;
-  certificate: DelegationCert;
+  draft: Draft;
+  linked: Draft | undefined;
 };
 
 /**
  * Approves a pending request. The vault signs a certificate for exactly the approved scope. The vault signs
  * before the transaction starts, so the request stays pending if the vault is unavailable. Concurrent
- * approvals create only one certificate.
+ * approvals create only one certificate. A `separateScope` creates a second certificate in the same
+ * transaction, with a request of its own.
  *
- * Throws what {@link judgeApproval} throws, and `VaultUnavailable` and `VaultRefused`.
+ * Throws `VaultUnavailable`, `VaultRefused`, and what {@link judgeApproval} and {@link separateTerms} throw.
  */
 export async function approveRequest(
   deps: ApproveDeps,
   owner: Owner,
   requestId: string,
-  approval: Approval,
+  { separateScope, channel, decider, ...terms }: Approval,
 ): Promise<Approved> {
-  const { request, grant, ceiling } = await judgeApproval(deps, owner, requestId, approval);
-  const { channel, decider } = approval;
+  const judged = await judgeApproval(deps, owner, requestId, terms);
+  const { request, grant } = judged;
+  const separate =
+    separateScope &&
+    (await judgeApproval(deps, owner, requestId, separateTerms(request, terms, separateScope)));
   const approvedBy = approverOf(decider);
-  const certificate = await signGrant(deps, grant, { ceiling, requestId, approvedBy });
-  const draft = { owner, request, grant, channel, decider, certificate };
-  await deps.db.transaction((tx) => storeApproval(tx, deps, draft));
+  const sign = async ({ grant, ceiling }: typeof judged, requestId: string): Promise<Draft> => {
+    const certificate = await signGrant(deps, grant, { ceiling, requestId, approvedBy });
+    return { requestId, grant, certificate };
+  };
+  const draft = await sign(judged, requestId);
+  const linked = separate && (await sign(separate, newRequestId()));
+  await deps.db.transaction((tx) =>
+    storeApproval(tx, deps, { owner, request, channel, decider, draft, linked }),
+  );
+  const { certificate } = draft;
+  const constraints = [...certificate.constraints, ...(linked?.certificate.constraints ?? [])];
   return {
     certId: grant.certId,
     approvedScope: [...grant.scope],
     issuedAt: timeOf(grant.issuedAt),
     expiresAt: grant.end === null ? null : timeOf(grant.end),
-    warnings: findSdkWarnings(certificate.constraints),
+    warnings: findSdkWarnings(constraints),
+    ...(linked && { linkedCertId: linked.grant.certId }),
   };
 }
 
@@ -75,15 +101,36 @@ function approverOf(decider: Decider): string {
 async function storeApproval(
   tx: Transaction,
   { secretBox, clock }: ApproveDeps,
-  draft: Draft,
+  drafts: Drafts,
 ): Promise<void> {
-  const { owner, request, grant, certificate, channel, decider } = draft;
-  const { request_id, connection_id, agent_id } = request;
+  const { owner, request, decider, draft, linked } = drafts;
+  const { request_id, connection_id } = request;
   await lockConnection(tx, connection_id);
   const now = clock.now();
-  await decideRequest(tx, request_id, { status: "approved", by: decider, reason: null, now });
+  const approved = await decideRequest(tx, request_id, {
+    status: "approved",
+    by: decider,
+    reason: null,
+    now,
+  });
   const platform = await findConnection(tx, owner.accountId, connection_id);
-  checkCeiling(platform.default_allowed_scopes, grant.scope);
+  const both = linked === undefined ? [draft] : [draft, linked];
+  for (const { grant } of both) checkCeiling(platform.default_allowed_scopes, grant.scope);
+  if (linked !== undefined) {
+    await storeSeparateRequest(tx, approved, { requestId: linked.requestId, scope: linked.grant.scope });
+    await noteDecision(tx, linked.requestId, "approved", now);
+  }
+  for (const each of both) await storeCertificate(tx, secretBox, drafts, each, now);
+}
+
+/** Stores a certificate, and emits `delegation.approved`. */
+async function storeCertificate(
+  tx: Transaction,
+  secretBox: SecretBox,
+  { owner, request: { connection_id, agent_id }, channel, decider }: Drafts,
+  { requestId: request_id, grant, certificate }: Draft,
+  now: Date,
+): Promise<void> {
   const certJson = canonicalJson(certificate);
   await tx("certificates").insert({
     account_id: owner.accountId,

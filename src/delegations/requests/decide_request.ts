@@ -54,9 +54,19 @@ export async function decideRequest(
     .returning("*");
   if (row === undefined) throw new ApiError("request_not_pending");
   await by?.check?.(tx, row);
+  await noteDecision(tx, requestId, status, now);
+  return row;
+}
+
+/** Notes the mails about a decided request. */
+export async function noteDecision(
+  tx: Transaction,
+  requestId: string,
+  status: RequestDecision["status"],
+  now: Date,
+): Promise<void> {
   if (status !== "withdrawn") await noteMail(tx, "request_decided", requestId, now);
   if (status === "approved") await noteMail(tx, "authority_lent", requestId, now);
-  return row;
 }
 
 function columnsOf(by: Decider | null): Partial<DelegationRequestRow> {

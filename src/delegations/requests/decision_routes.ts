@@ -20,12 +20,20 @@ const params = z.object({ request_id: idText });
 const approveBody = z.object({
   approved_scope: z.array(z.string()).max(MAX_SCOPES).describe("All or part of what was requested"),
   constraints: boundedConstraints.optional().describe("Apply in addition to the requested ones"),
+  separate_scope: z
+    .array(z.string())
+    .max(MAX_SCOPES)
+    .optional()
+    .describe("Scopes of a second, linked delegation, without the max_amount of `constraints`"),
   ...expiryFields,
 });
 
 const approveAnswer = certificateAnswer
   .pick({ approved_scope: true, cert_id: true, expires_at: true, issued_at: true, status: true })
-  .extend({ warnings: sdkWarnings.optional() });
+  .extend({
+    warnings: sdkWarnings.optional(),
+    linked_cert_id: z.string().optional().describe("With separate_scope: the second delegation"),
+  });
 
 /** `POST …/requests/{request_id}/approve`: the signed-in person delegates exactly the approved scope. */
 export function approveRoute(deps: Deps): Route {
@@ -57,9 +65,11 @@ export function approveRoute(deps: Deps): Route {
         approvedScope: body.approved_scope,
         expiry: readExpiry(body),
         constraints: body.constraints ?? [],
+        separateScope: body.separate_scope,
         channel: "session",
         decider: memberDecider(caller),
       });
+      const linked = approved.linkedCertId !== undefined && { linked_cert_id: approved.linkedCertId };
       return {
         body: {
           approved_scope: approved.approvedScope,
@@ -67,9 +77,10 @@ export function approveRoute(deps: Deps): Route {
           expires_at: showTime(approved.expiresAt),
           issued_at: approved.issuedAt.toISOString(),
           status: "approved" as const,
+          ...linked,
           ...(approved.warnings.length > 0 && { warnings: approved.warnings }),
         },
-        activityDetails: { cert_id: approved.certId },
+        activityDetails: { cert_id: approved.certId, ...linked },
       };
     },
   });

@@ -1,10 +1,15 @@
-import { SENSITIVE_SCOPES } from "./scope_vocabulary.ts";
+import { CANONICAL_SCOPES, SENSITIVE_SCOPES, WILDCARDS } from "./scope_vocabulary.ts";
 
 const MONEY = /^(payments|transact|contract):/;
 
 /** Returns whether uses of a scope of the vocabulary usually have an amount. */
 export function hasAmount(scope: string): boolean {
   return MONEY.test(scope);
+}
+
+/** Returns whether a scope is of the vocabulary, and its uses usually have no amount. */
+export function lacksAmount(scope: string): boolean {
+  return (CANONICAL_SCOPES.has(scope) || WILDCARDS.has(scope)) && !hasAmount(scope);
 }
 
 /**

@@ -224,6 +224,46 @@ describe("the page about a pending request", () => {
     expect(unlimited.words).not.toContain("the application must send");
   });
 
+  test("lends permissions without an amount separately, unless the person unticks the box", async () => {
+    const { page, person, requestId, browser } = await waiting();
+    const typed = { amount_max: "250", currency: "EUR" };
+    const shown = await page.send("approve", { ...typed, show: "preview" });
+    expect(shown.words).toContain("“Read data” is lent separately, without the limit on the amount.");
+    expect(shown.words).not.toContain("usually has no amount");
+    expect(shown.words).toContain("Approve 2 of 2");
+    const untied = await shown.send("approve", { separate: [], show: "preview" });
+    expect(untied.words).toContain("“Read data” usually has no amount");
+    expect(untied.words).not.toContain("lent separately, without");
+    const rated = await shown.send("approve", { rate_count: "3", show: "preview" });
+    expect(rated.words).toContain("each part would count alone");
+    const done = await shown.send("approve");
+    expect(done.words).toContain("Lent separately by the same approval shop-bot of the platform");
+    expect(done.words).not.toContain("Held back Read data");
+    const { body: request } = await person.client.get(`/v1/service/delegations/requests/${requestId}`);
+    expect(await certificateOf(person, requestId)).toMatchObject({
+      approved_scope: ["payments:send"],
+      cert_json: { constraints: [EURO(250)] },
+    });
+    const other = await browser.open(`/console/delegations/${request.linked_cert_id}`);
+    expect(other.words).toContain("Linked delegation See the other part of the same approval");
+    expect(other.text).toContain(`/console/delegations/${request.cert_id}"`);
+    expect(other.words).not.toContain("the amount is at most");
+    const revoking = await browser.open(`/console/delegations/${request.linked_cert_id}/revoke`);
+    expect(revoking.words).toContain("This does not end the linked delegation");
+    const activity = await browser.open("/console/activity");
+    expect(activity.words).toContain("request shop-bot linked delegation shop-bot");
+  });
+
+  test.each([
+    ["all permissions may have an amount", { requested_scope: ["payments:send", "custom:orders:refund"] }],
+    ["no permission has one", { requested_scope: ["data:read"] }],
+    ["the request limits the amount", { constraints: [EURO(500)] }],
+    ["the request limits how often", { constraints: [{ type: "max_rate", count: 5, window_s: 60 }] }],
+  ])("offers no separate delegation if %s", async (_, fields) => {
+    const { page } = await waiting(fields);
+    expect(page.text).not.toContain('name="separate"');
+  });
+
   test("lets a person approve the request unchanged", async () => {
     const { page, person, requestId } = await waiting({ constraints: [EURO(500)], expires_in: 60 });
     const done = await page.send("approve");

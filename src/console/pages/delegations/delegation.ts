@@ -59,7 +59,7 @@ function says({ texts }: Visit, { certificate, vocabulary }: Loaded): Html {
 function about(visit: Visit, certificate: CertificateAnswer): Html {
   const { texts, at } = visit;
   const words = texts.delegation;
-  const { agent, platform, agent_id, declared_by, request_id, revoked_at } = certificate;
+  const { agent, platform, agent_id, declared_by, request_id, linked_cert_id, revoked_at } = certificate;
   return facts([
     [words.state, stateBadge(visit, certificate)],
     revoked_at !== null && [
@@ -82,6 +82,10 @@ function about(visit: Visit, certificate: CertificateAnswer): Html {
       words.declaredBy(objectName(declared_by), declared_by.cluster_id),
     ],
     [words.request, html`<a href=${at(`/requests/${request_id}`)}>${words.toRequest}</a>`],
+    linked_cert_id !== null && [
+      texts.request.linked,
+      html`<a href=${at(`/delegations/${linked_cert_id}`)}>${texts.request.toLinked}</a>`,
+    ],
   ]);
 }
 

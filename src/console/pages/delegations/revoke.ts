@@ -27,6 +27,7 @@ export const revokePage = page<Loaded>({
     const state = delegationState(visit, certificate);
     if (state === "revoked") return html`<p>${words.already}</p>`;
     return html`<p class="lead">${state === "expired" ? words.ended : words.lead}</p>
+      ${certificate.linked_cert_id !== null && html`<p class="notice">${words.linkedStays}</p>`}
       ${stops(visit, loaded)}
       <section class="card">${form(visit, {
         name: "revoke",

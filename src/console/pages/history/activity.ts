@@ -19,6 +19,7 @@ const PLACES: Record<string, string> = {
   platform_id: "/platforms/",
   agent_id: "/agents/",
   cert_id: "/delegations/",
+  linked_cert_id: "/delegations/",
   request_id: "/requests/",
   connection_id: "/connections/",
 };

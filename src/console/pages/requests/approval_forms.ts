@@ -12,6 +12,7 @@ import { consentChoices, isSensitive, type ScopeWords, scopesInWords } from "../
 import { askedEnd, asker, asking } from "./asker.ts";
 import { fieldOfLimit, hasLimits, limitFields, readLimits } from "./limit_fields.ts";
 import { countText, endText, type Preview, risk, technical, type Waiting } from "./preview.ts";
+import { readSeparate, separateField } from "./separate.ts";
 
 /** Returns the forms that approve or deny a request, or only the request if the person may not decide. */
 export function decision(visit: Visit, waiting: Waiting): Html {
@@ -72,7 +73,7 @@ function approval(visit: Visit, waiting: Waiting): Html {
       <section class="card ends"><p id="preview-end">${endText(visit, waiting.preview)}</p>
         <details open=${visit.failure?.form === "approve"}><summary>${words.change}</summary>${end(visit, request)}</details></section>
       ${risk(visit, waiting)}
-      <details class="more-limits" open=${hasLimits(visit)}><summary>${words.addLimit}</summary>${limitFields(visit)}</details>
+      <details class="more-limits" open=${hasLimits(visit)}><summary>${words.addLimit}</summary>${limitFields(visit, separateField(visit, request, said))}</details>
       ${asking(visit, request)}
       ${technical(visit, waiting)}</div>`,
     submit: html`${words.approve} <span id="preview-count" class="scripted">${countText(visit, waiting)}</span>`,
@@ -115,16 +116,25 @@ function denial(visit: Visit): Html {
   )}</details>`;
 }
 
-type Approval = { approved_scope: string[]; constraints: KnownConstraint[]; expires_in?: number };
+type Approval = {
+  approved_scope: string[];
+  /** Scopes of a second delegation, without the limit on the amount. */
+  separate_scope?: string[];
+  constraints: KnownConstraint[];
+  expires_in?: number;
+};
 
 /** Reads the approval from the form. Throws `invalid_request` with the error of each field. */
-export function readApproval(visit: Visit, fields: Fields): Approval {
+export function readApproval(visit: Visit, fields: Fields, request: RequestAnswer): Approval {
   const reader = readerOf(visit.texts, fields);
   const constraints = readLimits(visit, fields, reader);
   const end = readEnd(visit, reader);
+  const scopes = fields.all("approved_scope").filter((scope) => scope !== "");
+  const separate = readSeparate(visit, fields, { request, scopes, constraints }, reader);
   reader.check();
   return {
-    approved_scope: fields.all("approved_scope").filter((scope) => scope !== ""),
+    approved_scope: scopes.filter((scope) => !separate.includes(scope)),
+    ...(separate.length > 0 && { separate_scope: separate }),
     constraints,
     ...end,
   };
@@ -138,15 +148,21 @@ export async function previewOf(
   const { params, call, failure, texts } = visit;
   try {
     const isSent = failure?.form === "approve";
-    const typed = isSent ? readApproval(visit, failure.typed) : usualApproval(visit, request, words);
+    const typed = isSent ? readApproval(visit, failure.typed, request) : usualApproval(visit, request, words);
     if (typed.approved_scope.length === 0) return { fault: texts.request.nobodyKnows };
     const isWhole = !isSent && typed.approved_scope.length === request.requested_scope.length;
-    const query = {
-      ...(!isWhole && { approved_scope: typed.approved_scope.join(" ") }),
-      constraints: JSON.stringify(typed.constraints),
-      expires_in: typed.expires_in?.toString(),
+    const ask = (scopes: readonly string[] | undefined, constraints: readonly KnownConstraint[]) => {
+      const query = {
+        ...(scopes && { approved_scope: scopes.join(" ") }),
+        constraints: JSON.stringify(constraints),
+        expires_in: typed.expires_in?.toString(),
+      };
+      return call("preview_delegation_approval", { params, query });
     };
-    return { said: await call("preview_delegation_approval", { params, query }) };
+    const said = await ask(isWhole ? undefined : typed.approved_scope, typed.constraints);
+    if (typed.separate_scope === undefined) return { said };
+    const others = typed.constraints.filter(({ type }) => type !== "max_amount");
+    return { said, separate: await ask(typed.separate_scope, others) };
   } catch (error) {
     if (!(error instanceof ApiError) || error.status >= 500) throw error;
     return { fault: texts.errors.messages[error.code] ?? inWords(texts, withoutPlace(error.message)) };

@@ -73,6 +73,10 @@ export function asker(visit: Visit, request: RequestAnswer): Html {
       words.delegation,
       html`<a href=${at(`/delegations/${request.cert_id}`)}>${words.toDelegation}</a>`,
     ],
+    request.linked_cert_id !== null && [
+      words.linked,
+      html`<a href=${at(`/delegations/${request.linked_cert_id}`)}>${words.toLinked}</a>`,
+    ],
   ])}</section>`;
 }
 

@@ -154,8 +154,11 @@ const KINDS: readonly LimitKind[] = [
   },
 ];
 
-/** Returns the form fields of every limit. A limit is collapsed if its fields are empty. */
-export function limitFields(visit: Visit): Html {
+/**
+ * Returns the form fields of every limit. A limit is collapsed if its fields are empty. `withAmount` follows
+ * the fields of the limit on the amount.
+ */
+export function limitFields(visit: Visit, withAmount: Html | undefined): Html {
   const words = visit.texts.request;
   const { failure } = visit;
   const typed = failure?.form === FORM ? failure.typed : undefined;
@@ -164,7 +167,7 @@ export function limitFields(visit: Visit): Html {
     ${KINDS.map(
       (kind) => html`<details open=${typed !== undefined && isGiven(kind, typed)}>
         <summary>${words[kind.title]}</summary>
-        <div class="limit-fields">${kind.fields(visit)}</div>
+        <div class="limit-fields">${kind.fields(visit)}${kind.type === "max_amount" && withAmount}</div>
       </details>`,
     )}</fieldset>`;
 }

@@ -2,7 +2,7 @@ import type { RequestAnswer } from "../../../delegations/delegation_answers.ts";
 import type { PreviewAnswer } from "../../../delegations/requests/preview_route.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
 import type { Constraint } from "../../../protocol/constraints/constraints.ts";
-import { hasAmount } from "../../../protocol/documents/scope_risk.ts";
+import { lacksAmount } from "../../../protocol/documents/scope_risk.ts";
 import type { Visit } from "../../core/page.ts";
 import { grant } from "../../elements/delegations.ts";
 import { detailedLimitList } from "../../elements/limits.ts";
@@ -10,6 +10,7 @@ import { type ScopeWords, scopePhrases } from "../../elements/scopes.ts";
 import { deadline } from "../../elements/values.ts";
 import type { Texts } from "../../texts/texts.ts";
 import { asker } from "./asker.ts";
+import { quoted } from "./separate.ts";
 
 /** Maximum length of a string in the preview, in characters. */
 const LONGEST = 64;
@@ -17,13 +18,15 @@ const LONGEST = 64;
 /** A pending request, with the data needed for a decision. */
 export type Waiting = { request: RequestAnswer; words: ScopeWords; preview: Preview };
 
-/** The content of the future certificate, or why it cannot be created. */
-export type Preview = { said: PreviewAnswer } | { fault: string };
+/**
+ * The content of the future certificate, and of a second one without the limit on the amount, or why they
+ * cannot be created.
+ */
+export type Preview = { said: PreviewAnswer; separate?: PreviewAnswer } | { fault: string };
 
 /** Returns the content of the certificate as sentences. */
-function lent({ texts }: Visit, { preview, request, words }: Waiting): Html | undefined {
-  if (!("said" in preview)) return undefined;
-  const { approved_scope: scopes, constraints, expires_at: expiresAt } = preview.said;
+function lent({ texts }: Visit, { request, words }: Waiting, said: PreviewAnswer): Html {
+  const { approved_scope: scopes, constraints, expires_at: expiresAt } = said;
   return grant(texts, words, { agent: request.agent.name, scopes, constraints, expiresAt });
 }
 
@@ -39,8 +42,12 @@ export function endText({ texts: { request: words }, now }: Visit, preview: Prev
 export function countText({ texts: { request: words } }: Visit, { preview, request }: Waiting): string {
   const all = request.requested_scope.length;
   if (!("said" in preview)) return "";
-  const ticked = preview.said.approved_scope.length;
+  const ticked = allScopes(preview).length;
   return all === 1 && ticked === 1 ? "" : words.approveSome(ticked, all);
+}
+
+function allScopes({ said, separate }: Exclude<Preview, { fault: string }>): string[] {
+  return [...said.approved_scope, ...(separate?.approved_scope ?? [])];
 }
 
 /** Permissions that the sentence about the risk names. It gives the number of all others. */
@@ -73,15 +80,17 @@ function sdkNotes({ texts }: Visit, { warnings }: PreviewAnswer): Html[] {
 function riskText({ texts }: Visit, { preview, request, words: said }: Waiting): Html {
   const words = texts.request;
   if (!("said" in preview)) return html`<p class="refusal">${words.notYet} ${preview.fault}</p>`;
-  const { approved_scope: scopes, constraints } = preview.said;
+  const { constraints } = preview.said;
+  const separate = preview.separate?.approved_scope ?? [];
   const isRated = constraints.some(({ type }) => type === "max_rate");
   const added = (constraints as Constraint[]).slice(request.constraints.length);
-  const phrases = scopePhrases(texts, said, scopes);
+  const phrases = scopePhrases(texts, said, allScopes(preview));
   const more = phrases.length - NAMED;
   const named = [...phrases.slice(0, NAMED), ...(more > 0 ? [words.more(more)] : [])];
   const what = new Intl.ListFormat(texts.language).format(named);
   return html`<p>${words.risks(request.agent.name, what, { isLimited: constraints.length > 0, isRated })}</p>
-    ${added.length > 0 && detailedLimitList(texts, added)}${needsText(texts, said, preview.said)}`;
+    ${added.length > 0 && detailedLimitList(texts, added)}${needsText(texts, said, preview.said)}
+    ${separate.length > 0 && html`<p class="hint">${words.separated(quoted(texts, said, separate), separate.length)}</p>`}`;
 }
 
 /**
@@ -90,7 +99,7 @@ function riskText({ texts }: Visit, { preview, request, words: said }: Waiting):
  */
 function needsText(
   texts: Texts,
-  { vocabulary }: ScopeWords,
+  said: ScopeWords,
   { approved_scope: scopes, constraints }: PreviewAnswer,
 ): Html | undefined {
   const words = texts.request;
@@ -99,12 +108,9 @@ function needsText(
   const needed = [...new Set(needs)] as string[];
   if (needed.length === 0) return undefined;
   const listed = new Intl.ListFormat(texts.language);
-  const isAmountLimited = types.includes("max_amount");
-  const without = scopes
-    .filter((scope) => isAmountLimited && !hasAmount(scope) && Object.hasOwn(vocabulary.words, scope))
-    .map((scope) => `“${vocabulary.words[scope]}”`);
+  const without = types.includes("max_amount") ? scopes.filter(lacksAmount) : [];
   return html`<p class="hint">${words.needs(listed.format(needed))}${
-    without.length > 0 && ` ${words.noAmount(listed.format(without), without.length)}`
+    without.length > 0 && ` ${words.noAmount(quoted(texts, said, without), without.length)}`
   }</p>`;
 }
 
@@ -122,8 +128,11 @@ function exact(visit: Visit, waiting: Waiting): Html | undefined {
   const words = visit.texts.request;
   const { preview } = waiting;
   if (!("said" in preview)) return undefined;
-  return html`${lent(visit, waiting)}${sdkNotes(visit, preview.said)}<p class="quiet">${words.raw}</p>
-    <pre tabindex="0" aria-label=${words.raw}>${JSON.stringify(preview.said.certificate, cutShort, 2)}</pre>`;
+  const { said, separate } = preview;
+  return html`${[said, ...(separate ? [separate] : [])].map(
+    (each) => html`${lent(visit, waiting, each)}${sdkNotes(visit, each)}<p class="quiet">${words.raw}</p>
+    <pre tabindex="0" aria-label=${words.raw}>${JSON.stringify(each.certificate, cutShort, 2)}</pre>`,
+  )}`;
 }
 
 function cutShort(_name: string, value: unknown): unknown {

@@ -27,13 +27,13 @@ export const requestPage = page<Shown>({
   title: ({ texts, acting }, { request }) =>
     texts.request.title[request.status](request.agent.name, acting?.organization_name ?? null),
   back: ({ at, texts }) => ({ to: at("/requests"), text: texts.requests.title }),
-  render(visit, { request, words, preview, certificate }) {
+  render(visit, { request, words, preview, certificate, linked }) {
     if (preview !== undefined) {
       return html`${introduction(visit, request)}${decision(visit, { request, words, preview })}`;
     }
     const lead = request.status !== "pending" && visit.texts.request.lead[request.status];
     return html`${lead && html`<p class="lead">${lead}</p>`}
-      ${asker(visit, request)}${outcome(visit, { request, words, certificate })}`;
+      ${asker(visit, request)}${outcome(visit, { request, words, certificate, linked })}`;
   },
   forms: {
     approve: {
@@ -45,7 +45,7 @@ export const requestPage = page<Shown>({
       async submit(visit, fields) {
         const { call, params, at } = visit;
         const request = await call("get_delegation_request", { params });
-        const body = readApproval(visit, fields);
+        const body = readApproval(visit, fields, request);
         // If the approval is impossible, the preview shows the error.
         if (fields.get("show") === "preview") return "again";
         await call("approve_delegation_request", { params, body, once: true }).catch((error: unknown) => {
@@ -72,21 +72,22 @@ async function load(visit: Visit) {
   ]);
   const words = { vocabulary, platform: request.platform.name, descriptions: request.scope_descriptions };
   const preview = request.status === "pending" ? await previewOf(visit, { request, words }) : undefined;
-  const certificate =
-    request.cert_id === null
-      ? undefined
-      : await call("get_delegation", { params: { cert_id: request.cert_id } });
-  return { request, words, preview, certificate };
+  const read = (cert_id: string | null) =>
+    cert_id === null ? undefined : call("get_delegation", { params: { cert_id } });
+  const [certificate, linked] = await Promise.all([read(request.cert_id), read(request.linked_cert_id)]);
+  return { request, words, preview, certificate, linked };
 }
 
 type Decided = {
   request: RequestAnswer;
   words: ScopeWords;
   certificate: CertificateAnswer | undefined;
+  /** The second delegation of the same approval. */
+  linked: CertificateAnswer | undefined;
 };
 
 /** Returns what was approved and what was withheld. Without a certificate, returns what was requested. */
-function outcome(visit: Visit, { request, words, certificate }: Decided): Html {
+function outcome(visit: Visit, { request, words, certificate, linked }: Decided): Html {
   const { texts } = visit;
   if (certificate === undefined) {
     return html`<section class="card"><h2>${texts.request.askedFor}</h2>
@@ -94,16 +95,26 @@ function outcome(visit: Visit, { request, words, certificate }: Decided): Html {
       ${request.constraints.length > 0 && html`<p>${texts.request.onlyIf}</p>${limitList(texts, request.constraints as Constraint[])}`}
     </section>`;
   }
-  const constraints = certificate.cert_json.constraints as Constraint[];
-  const { approved_scope: scopes, expires_at: expiresAt } = certificate;
-  return html`<section class="card"><h2>${texts.request.lent}</h2>
-      ${grant(texts, words, { agent: request.agent.name, scopes, constraints, expiresAt })}</section>
-    ${heldBack(visit, { request, words, certificate })}`;
+  const says = ({ approved_scope: scopes, expires_at: expiresAt, cert_json }: CertificateAnswer) => {
+    const constraints = cert_json.constraints as Constraint[];
+    return grant(texts, words, { agent: request.agent.name, scopes, constraints, expiresAt });
+  };
+  return html`<section class="card"><h2>${texts.request.lent}</h2>${says(certificate)}</section>
+    ${
+      linked &&
+      html`<section class="card"><h2>${texts.request.lentSeparately}</h2>${says(linked)}
+        <p><a href=${visit.at(`/delegations/${linked.cert_id}`)}>${texts.request.toDelegation}</a></p></section>`
+    }
+    ${heldBack(visit, { request, words, certificate, linked })}`;
 }
 
-function heldBack({ texts }: Visit, { request, words, certificate }: Required<Decided>): Html | undefined {
+function heldBack(
+  { texts }: Visit,
+  { request, words, certificate, linked }: Required<Decided>,
+): Html | undefined {
   if (certificate === undefined) return undefined;
-  const scopes = request.requested_scope.filter((scope) => !certificate.approved_scope.includes(scope));
+  const lent = [...certificate.approved_scope, ...(linked?.approved_scope ?? [])];
+  const scopes = request.requested_scope.filter((scope) => !lent.includes(scope));
   const added = (certificate.cert_json.constraints as Constraint[]).filter(
     (each) => !request.constraints.some((one) => isDeepStrictEqual(one, each)),
   );
