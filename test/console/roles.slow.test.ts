@@ -22,15 +22,15 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 /** Makes the viewer's account an organization in which the viewer has this role. */
-async function viewerAs(page: Page, role: MemberRole): Promise<Seen> {
-  const seen = await viewerOf(api, visits[page.id]?.viewer ?? "nobody");
+async function act(seen: Seen, role: MemberRole): Promise<void> {
   const { body } = await seen.client.get("/v1/auth/session");
   await api
     .db("accounts")
     .where({ account_id: String(body.account_id) })
     .update({ account_type: "organization", organization_name: "Engines", own_role: role });
-  return seen;
 }
+
+const viewerOfPage = (page: Page) => viewerOf(api, visits[page.id]?.viewer ?? "nobody");
 
 /** Returns whether the role table in the docs lets a role open a page. */
 function mayOpen({ about, operations: [first] }: Page, role: MemberRole): boolean {
@@ -52,21 +52,27 @@ function linksOf({ text }: Shown): string[] {
 }
 
 describe.each(pages.map((page) => [page.id, page] as const))("page %s", (_, page) => {
+  /** Roles share a viewer as long as the tests only read pages. */
+  let shared: Seen;
+  beforeAll(async () => {
+    shared = await viewerOfPage(page);
+  });
+
   test.each(memberRoles)("offers the role %s exactly what the role allows", async (role) => {
-    const seen = await viewerAs(page, role);
-    const path = pathOf(page.id, seen);
-    const opened = await seen.open(path);
+    await act(shared, role);
+    const opened = await shared.open(pathOf(page.id, shared));
     expect([role, opened.status]).toEqual([role, mayOpen(page, role) ? 200 : 403]);
     if (!mayOpen(page, role)) {
       expect(opened.words).toContain(texts.errors.pages.forbidden?.title);
       return;
     }
     for (const link of linksOf(opened)) {
-      expect([link, REFUSED.exec((await seen.open(link)).words)?.[0]]).toEqual([link, undefined]);
+      expect([link, REFUSED.exec((await shared.open(link)).words)?.[0]]).toEqual([link, undefined]);
     }
     for (const form of "file" in page ? [] : formsOf(opened)) {
-      const again = await viewerAs(page, role);
-      const sent = await (await again.open(pathOf(page.id, again))).send(form);
+      const own = await viewerOfPage(page);
+      await act(own, role);
+      const sent = await (await own.open(pathOf(page.id, own))).send(form);
       expect([form, REFUSED.exec(sent.words)?.[0]]).toEqual([form, undefined]);
     }
   });
