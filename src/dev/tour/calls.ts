@@ -1,4 +1,6 @@
+import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
+import { bindOperation, type Operation } from "../../sdk/operation.ts";
 import type { Inbox } from "./receiver.ts";
 
 /** An unexpected result of a tour step. */
@@ -23,9 +25,9 @@ export type Patience = { statusMs: number; eventMs: number };
 const CALL_TIMEOUT_MS = 10_000;
 const POLL_MS = 50;
 
-async function post({ baseUrl, apiKey }: Application, path: string, body?: unknown): Promise<HttpAnswer> {
+async function call({ baseUrl, apiKey }: Application, path: string, body?: unknown): Promise<HttpAnswer> {
   const response = await fetch(new URL(path, baseUrl), {
-    method: "POST",
+    method: body === undefined ? "GET" : "POST",
     headers: {
       "x-service-api-key": apiKey,
       ...(body === undefined ? {} : { "content-type": "application/json" }),
@@ -36,27 +38,45 @@ async function post({ baseUrl, apiKey }: Application, path: string, body?: unkno
   return { status: response.status, body: (await response.json()) as HttpAnswer["body"] };
 }
 
-/** Presents a certificate for a fresh challenge. Returns the response, whatever its status. */
-export async function present(application: Application, certId: string): Promise<HttpAnswer> {
-  const { connectionId, agentId } = application;
-  const issued = await post(application, "/v1/service/challenge");
-  expectEqual("the challenge's status", issued.status, 200);
-  const path = `/v1/service/connections/${connectionId}/agents/${agentId}/present`;
-  return post(application, path, { challenge: issued.body.challenge, cert_id: certId });
+/** A proof bundle, and the one action for which it was made. */
+export type Proof = { bundle: unknown; operation: Operation; scope: string };
+
+/** Describes the agent's next order at the application. Each order is another action. */
+export async function nextOrder(application: Application, scope: string): Promise<Operation> {
+  const { body } = await call(application, "/v1/service/connection");
+  const verifier = { verifierId: String(body.verifier_id), workspaceId: String(body.workspace_id) };
+  const order = { action: "POST", requestedPath: "/orders", invocationId: randomUUID() };
+  return bindOperation(
+    { ...order, agentId: application.agentId },
+    { requiredScope: scope, verifier, payloadDigest: undefined },
+  );
 }
 
-/** Returns a proof bundle over a fresh challenge. Throws `Surprise` if `present` is refused. */
-export async function proofOf(application: Application, certId: string): Promise<unknown> {
-  const answer = await present(application, certId);
+/** Presents a certificate for an operation. Returns the response, whatever its status. */
+export function present(application: Application, certId: string, operation: Operation): Promise<HttpAnswer> {
+  const { connectionId, agentId } = application;
+  const path = `/v1/service/connections/${connectionId}/agents/${agentId}/present`;
+  return call(application, path, { operation, cert_id: certId });
+}
+
+/** Returns a proof of the next order. Throws `Surprise` if `present` is refused. */
+export async function proofOf(application: Application, certId: string, scope: string): Promise<Proof> {
+  const operation = await nextOrder(application, scope);
+  const answer = await present(application, certId, operation);
   if (answer.status !== 200) {
     throw new Surprise(`present answered ${answer.status} ${answer.body.error?.code ?? ""}`);
   }
-  return answer.body.proof_bundle;
+  return { bundle: answer.body.proof_bundle, operation, scope };
 }
 
-/** Requests a decision. Returns the response, whatever its status. */
-export function verify(application: Application, proof: unknown, scope: string): Promise<HttpAnswer> {
-  return post(application, "/v1/service/verify", { proof_bundle: proof, required_scope: scope });
+/** Requests a decision on a proof, for its own operation by default. Returns any response. */
+export function verify(
+  application: Application,
+  { bundle, operation, scope }: Proof,
+  asked: Operation = operation,
+): Promise<HttpAnswer> {
+  const body = { proof_bundle: bundle, required_scope: scope, operation: asked };
+  return call(application, "/v1/service/verify", body);
 }
 
 /** Returns a decision's description. Throws `Surprise` if this is not the expected decision. */

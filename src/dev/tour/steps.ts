@@ -5,7 +5,9 @@ import {
   expectDecision,
   expectEqual,
   expectError,
+  nextOrder,
   type Patience,
+  type Proof,
   present,
   proofOf,
   verify,
@@ -37,8 +39,8 @@ export type TourState = {
   certId: string;
   /** Scopes of the reader's kept delegation. */
   granted: string[];
-  proof: unknown;
-  spareProof: unknown;
+  proof: Proof;
+  spareProof: Proof;
 };
 
 /** A step of the tour. Its `title` is for readers. `run` resolves to the detail to show. */
@@ -159,11 +161,11 @@ async function delivered(
 
 const proofPresented: TourStep = {
   name: "proof_presented",
-  title: "The agent proves it over a fresh challenge",
+  title: "The agent proves it for one order, in one call",
   async run(_, state) {
-    state.proof = await proofOf(state.application, state.certId);
-    state.spareProof = await proofOf(state.application, state.certId);
-    return `a proof bundle of ${JSON.stringify(state.proof).length.toLocaleString("en")} bytes`;
+    state.proof = await proofOf(state.application, state.certId, USED_SCOPE);
+    state.spareProof = await proofOf(state.application, state.certId, USED_SCOPE);
+    return `a proof bundle of ${JSON.stringify(state.proof.bundle).length.toLocaleString("en")} bytes`;
   },
 };
 
@@ -171,23 +173,25 @@ const verifiedAllow: TourStep = {
   name: "verified_allow",
   title: `Verify, ${USED_SCOPE}`,
   async run(_, { application, proof }) {
-    const answer = await verify(application, proof, USED_SCOPE);
+    const answer = await verify(application, proof);
     return `${expectDecision(answer, "allow", "authorized")}, receipt ${String(answer.body.receipt_hash)}`;
   },
 };
 
-const replayRefused: TourStep = {
-  name: "replay_refused",
-  title: "Verify the same proof again",
-  run: async (_, { application, proof }) =>
-    expectError(await verify(application, proof, USED_SCOPE), 400, "invalid_challenge"),
+const otherOrderRefused: TourStep = {
+  name: "other_order_refused",
+  title: "Verify the same proof for another order",
+  async run(_, { application, proof }) {
+    const answer = await verify(application, proof, await nextOrder(application, USED_SCOPE));
+    return expectError(answer, 400, "session_context_mismatch");
+  },
 };
 
 const notDelegatedDenied: TourStep = {
   name: "not_delegated_denied",
   title: `Verify what was held back, ${WITHHELD_SCOPE}`,
   async run(_, { application, certId }) {
-    const answer = await verify(application, await proofOf(application, certId), WITHHELD_SCOPE);
+    const answer = await verify(application, await proofOf(application, certId, WITHHELD_SCOPE));
     return expectDecision(answer, "deny", "not_delegated");
   },
 };
@@ -208,14 +212,16 @@ const revokedDenied: TourStep = {
   name: "revoked_denied",
   title: "Verify a proof made before the revocation",
   run: async (_, { application, spareProof }) =>
-    expectDecision(await verify(application, spareProof, USED_SCOPE), "deny", "delegation_revoked"),
+    expectDecision(await verify(application, spareProof), "deny", "delegation_revoked"),
 };
 
 const presentRefused: TourStep = {
   name: "present_refused",
   title: "Ask for a new proof",
-  run: async (_, { application, certId }) =>
-    expectError(await present(application, certId), 404, "no_active_delegation"),
+  async run(_, { application, certId }) {
+    const order = await nextOrder(application, USED_SCOPE);
+    return expectError(await present(application, certId, order), 404, "no_active_delegation");
+  },
 };
 
 const audited: TourStep = {
@@ -246,7 +252,7 @@ export const tourSteps: readonly TourStep[] = [
   approvalDelivered,
   proofPresented,
   verifiedAllow,
-  replayRefused,
+  otherOrderRefused,
   notDelegatedDenied,
   revoked,
   revokedDenied,
