@@ -216,13 +216,13 @@ export async function startApi({
     clock,
     metrics,
   };
-
   const upkeep = await startUpkeep({
     db,
     pool: pools.patient,
     months: pools.months,
     clock,
     idempotency,
+    apiKeys,
     invocationDays: config.INVOCATION_DAYS,
     undecidedDays: config.UNDECIDED_REQUEST_DAYS,
     retentionMonths: config.HISTORY_RETENTION_MONTHS,

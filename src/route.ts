@@ -9,6 +9,13 @@ export type Access = "public" | "session" | "api_key" | "account" | "operator";
 export const memberRoles = ["owner", "approver", "developer", "auditor"] as const;
 export type MemberRole = (typeof memberRoles)[number];
 
+/** Roles of API keys that may do less than a full key: present for one agent, or verify. */
+export const narrowRoles = ["agent", "verify"] as const;
+export type NarrowRole = (typeof narrowRoles)[number];
+
+/** The role of an API key. A `full` key may make every call that accepts API keys. */
+export type KeyRole = "full" | NarrowRole;
+
 /**
  * A signed-in person: their own account, and their role in the account that they act for. The role is `null`
  * if this person created the organization's account and has since left the organization.
@@ -35,6 +42,9 @@ export type ApiKeyCaller = {
   accountId: string;
   connectionId: string;
   keyPrefix: string;
+  role: KeyRole;
+  /** The agent of an agent key. Its key sees no other agent. `null` for other roles. */
+  agentId: string | null;
   /** The connection's registered name. Operations are bound to it. */
   verifierId: string;
   /** Whether the service answers AuthZEN requests without a proof from its registry. */
@@ -46,10 +56,16 @@ export type ApiKeyCaller = {
 /** Kinds of API key calls that are rate-limited separately: presenting proofs, and creating agents. */
 export type RatedKind = "present" | "agents";
 
-/** A person or an application of an account. An application sees only the data of its own connection. */
+/**
+ * A person or an application of an account. An application sees only the data of its own connection, and an
+ * agent key only that of its agent.
+ */
 export type AccountCaller = {
   accountId: string;
   connectionId: string | null;
+  agentId?: string | null;
+  /** The prefix of the API key, if the call has no session. */
+  keyPrefix?: string;
   /** The person, if the call has a session, and whether they act for an organization. */
   person?: ActingPerson;
   organization?: boolean;
@@ -129,6 +145,8 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
    * roles in accounts. For all others, such a route does not exist.
    */
   roles?: readonly MemberRole[] | "person" | "service_administrator";
+  /** The narrow API keys that may call the route, in addition to full keys. If absent, only full keys may. */
+  keyRoles?: readonly NarrowRole[];
   /**
    * Returns details of the request body for the account's activity list, in addition to the path
    * parameters. They must never be secret.
@@ -172,11 +190,19 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   rate?: RatedKind;
   /**
    * Whether the response contains a secret. If so, a repeated call with the same `Idempotency-Key` receives
-   * the response only within the same sign-in and for ten minutes.
+   * the response for ten minutes only, and only within the same sign-in or with a full key of the connection.
    */
   showsSecret?: true;
   handle(call: Call<A, P, Q, B>): Promise<Answer<R>>;
 };
+
+/**
+ * Returns whether an API key's role allows calls of a route with these `keyRoles`. A route that declares no
+ * narrow roles refuses all narrow keys.
+ */
+export function allowsKey(keyRoles: Route["keyRoles"] = [], { role }: Pick<ApiKeyCaller, "role">): boolean {
+  return role === "full" || keyRoles.includes(role);
+}
 
 /** Declares a route. Its types are inferred from its schemas. */
 export function route<A extends Access, P = unknown, Q = unknown, B = undefined, R = unknown>(

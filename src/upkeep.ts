@@ -12,6 +12,7 @@ import type { Logger } from "./log.ts";
 import { sweepInvitations } from "./organizations/invite.ts";
 import { sweepSetups } from "./organizations/members.ts";
 import { recheckDomains, type VerifyDomainDeps } from "./organizations/verify_domain.ts";
+import type { ApiKeyFinder } from "./platforms/api_keys/api_key_finder.ts";
 import { mendDefaultPartitions } from "./proofs/decide/default_rows.ts";
 import { maintainPartitions } from "./proofs/decide/partitions.ts";
 import { pruneInvocations, prunePresented } from "./proofs/prune.ts";
@@ -27,6 +28,7 @@ type UpkeepDeps = {
   months: Pool;
   clock: ComparedClock;
   idempotency: Pick<Idempotency, "sweep" | "forgetSecrets">;
+  apiKeys: Pick<ApiKeyFinder, "writeUses">;
   /** Days for which a decided invocation is stored. */
   invocationDays: number;
   /** Days for which a request that nobody decided is stored after it expired. */
@@ -44,7 +46,7 @@ type UpkeepDeps = {
  */
 export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<void> }> {
   const { db, pool, months, clock, idempotency, invocationDays: keptDays, domains, log } = deps;
-  const { retentionMonths, undecidedDays } = deps;
+  const { apiKeys, retentionMonths, undecidedDays } = deps;
   const stopping = new AbortController();
   const { signal } = stopping;
   /**
@@ -90,6 +92,7 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
     longestPause: SOON_PAUSE_MS,
     step: steps({ log, loop: "upkeep_soon", pauseMs: SOON_PAUSE_MS }, [
       whileAgreed("secrets in stored answers", (now) => idempotency.forgetSecrets(now)),
+      ["uses of API keys", () => apiKeys.writeUses()],
       whileAgreed("presented proofs", (now) => prunePresented({ db, now, signal })),
     ]),
   });

@@ -11,6 +11,7 @@ import type {
   ReleasedObjectRow,
 } from "./cluster_tables.ts";
 import type { EventTables } from "./event_tables.ts";
+import type { KeyTables } from "./key_tables.ts";
 import type {
   OrganizationActivityRow,
   OrganizationDomainRow,
@@ -178,15 +179,6 @@ export type AcceptedPrincipalRow = {
   accepted_by: string | null;
 };
 
-export type ApiKeyRow = {
-  key_prefix: string;
-  key_hash: Buffer;
-  account_id: string;
-  connection_id: string;
-  created_at: Date;
-  retires_at: Date | null;
-};
-
 export type AgentRow = {
   agent_id: string;
   account_id: string;
@@ -268,7 +260,7 @@ export type RevocationListRow = {
 };
 
 declare module "knex/types/tables.js" {
-  interface Tables extends EventTables, ProofTables {
+  interface Tables extends EventTables, KeyTables, ProofTables {
     accounts: AccountRow;
     organization_members: OrganizationMemberRow;
     organization_invitations: OrganizationInvitationRow;
@@ -291,7 +283,6 @@ declare module "knex/types/tables.js" {
     platforms: PlatformRow;
     connections: ConnectionRow;
     accepted_principals: AcceptedPrincipalRow;
-    api_keys: ApiKeyRow;
     agents: AgentRow;
     delegation_requests: DelegationRequestRow;
     certificates: CertificateRow;

@@ -102,11 +102,14 @@ export async function expireRequests(db: Database, accountId: string, now: Date)
  * rows of the account. An application sees only rows of its own connection.
  */
 export function callerRows(
-  { accountId, connectionId }: AccountCaller,
+  { accountId, connectionId, agentId = null }: AccountCaller,
   alias: string,
 ): Record<string, string> {
-  const own = { [`${alias}.account_id`]: accountId };
-  return connectionId === null ? own : { ...own, [`${alias}.connection_id`]: connectionId };
+  return {
+    [`${alias}.account_id`]: accountId,
+    ...(connectionId !== null && { [`${alias}.connection_id`]: connectionId }),
+    ...(agentId !== null && { [`${alias}.agent_id`]: agentId }),
+  };
 }
 
 /** A certificate with its agent, platform and declaring object. Email addresses replace account ids. */

@@ -116,6 +116,7 @@ function operationMiddleware(route: Route, parts: Parts): Middleware[] {
     operation.passes(operation.body(readBody)),
     operation.passes(provenLately),
     operation.passes(operation.inputOf(route)),
+    operation.passes(operation.ownAgent),
     operation.once(route, idempotency, provenLately),
     operation.activityOf(route, activity),
     operation.rateOf(route, rates),

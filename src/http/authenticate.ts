@@ -1,7 +1,15 @@
 import { csrfMatches, type LiveSession } from "../accounts/sessions/sessions.ts";
 import { ApiError } from "../errors.ts";
 import type { Names } from "../input/names.ts";
-import type { Access, ApiKeyCaller, MemberRole, OperatorCaller, Route, SessionCaller } from "../route.ts";
+import {
+  type Access,
+  type ApiKeyCaller,
+  allowsKey,
+  type MemberRole,
+  type OperatorCaller,
+  type Route,
+  type SessionCaller,
+} from "../route.ts";
 import type { Cookies } from "./cookies.ts";
 import type { HttpCall } from "./http_call.ts";
 
@@ -52,13 +60,13 @@ function lookUp(route: Route, authenticators: Authenticators, cookies: Cookies):
     case "public":
       return undefined;
     case "api_key":
-      return apiKeyLookUp(authenticators, route.authorizationHeader);
+      return apiKeyLookUp(route, authenticators);
     case "operator":
       return operatorLookUp(route, authenticators);
     case "session":
       return sessionLookUp(authenticators, cookies);
     case "account": {
-      const byKey = apiKeyLookUp(authenticators);
+      const byKey = apiKeyLookUp(route, authenticators);
       const bySession = sessionLookUp(authenticators, cookies);
       // An API key takes precedence over cookies.
       return (call) => (call.header("x-service-api-key") === undefined ? bySession(call) : byKey(call));
@@ -66,11 +74,15 @@ function lookUp(route: Route, authenticators: Authenticators, cookies: Cookies):
   }
 }
 
-function apiKeyLookUp({ findApiKey }: Authenticators, authorizationHeader = false): Check {
+function apiKeyLookUp(route: Route, { findApiKey }: Authenticators): Check {
+  const inAuthorization = route.authorizationHeader
+    ? (call: HttpCall) => keyInAuthorization(call.header("authorization"))
+    : () => "";
   return async (call) => {
-    const inAuthorization = authorizationHeader ? keyInAuthorization(call.header("authorization")) : "";
-    call.caller = await findApiKey(call.header("x-service-api-key") ?? inAuthorization);
-    if (call.caller === undefined) throw new ApiError("invalid_api_key");
+    const caller = await findApiKey(call.header("x-service-api-key") ?? inAuthorization(call));
+    if (caller === undefined) throw new ApiError("invalid_api_key");
+    if (!allowsKey(route.keyRoles, caller)) throw new ApiError("key_not_allowed");
+    call.caller = caller;
     call.provenAt = performance.now();
   };
 }

@@ -31,7 +31,8 @@ const EMPTIED = Buffer.alloc(0);
  * - `caller` is `person`, a member's account id, or a connection's id. An answer to one caller is never
  *   returned to a different caller.
  * - `bodyHash` covers everything that distinguishes this call from other calls with the same key.
- * - `secretFor` identifies the sign-in that may receive a secret again. Absent if the answer contains none.
+ * - `secretFor` identifies the sign-in, or the connection of a full API key, that may receive a secret again.
+ *   Absent if the answer contains none.
  */
 export type KeyedCall = {
   accountId: string;

@@ -139,6 +139,13 @@ export function inputOf(route: Route): Check {
   };
 }
 
+/** Hides all other agents from the key of one agent, so that they do not exist for it. */
+export const ownAgent: Check = ({ caller, params }) => {
+  const agentId = caller !== undefined && "agentId" in caller ? caller.agentId : null;
+  const { agent_id: named = agentId } = params as { agent_id?: string };
+  if (typeof agentId === "string" && named !== agentId) throw new ApiError("not_found");
+};
+
 function readParams(schema: ZodType | undefined, params: Record<string, string>): unknown {
   const result = schema === undefined ? { success: true, data: params } : schema.safeParse(params);
   if (!result.success) throw new ApiError("not_found");
@@ -171,21 +178,25 @@ export function once(
 function keyedCall(route: Route, call: HttpCall, key: string): KeyedCall {
   const target = `${JSON.stringify([call.params, call.query])}\n`;
   const bodyHash = hash("sha256", Buffer.concat([Buffer.from(target), call.bytes]), "buffer");
-  return { ...keptFor(route, call.caller), routeId: route.id, key, bodyHash };
+  return { ...keptFor(route, call), routeId: route.id, key, bodyHash };
 }
 
-/** Returns the caller for whom an answer is kept. An answer with a secret is kept for one sign-in only. */
+/**
+ * Returns the caller for whom an answer is kept. An answer with a secret is kept for one sign-in only, or for
+ * the full keys of one connection.
+ */
 function keptFor(
   { id, showsSecret }: Route,
-  caller: HttpCall["caller"],
+  { caller, session }: HttpCall,
 ): Pick<KeyedCall, "accountId" | "caller" | "secretFor"> {
   if (caller === undefined || !("accountId" in caller)) {
     throw new Error(`${id}: only an operation that belongs to an account can accept an idempotency key`);
   }
   const kept = { accountId: caller.accountId, caller: nameOf(caller) };
   if (!showsSecret) return kept;
-  if (!("familyId" in caller)) throw new Error(`${id}: only a person may receive an answer with a secret`);
-  return { ...kept, secretFor: caller.familyId };
+  const secretFor = session?.familyId ?? ("connectionId" in caller ? caller.connectionId : null);
+  if (secretFor === null) throw new Error(`${id}: an answer with a secret needs a sign-in or an API key`);
+  return { ...kept, secretFor };
 }
 
 /** Returns a connection's id, `person` for the account's own person, or a member's account id. */
@@ -218,7 +229,7 @@ export function rateOf({ id, rate }: Route, rates: ApiKeyRates): Middleware | un
   if (rate === undefined) return undefined;
   return async ({ state: call }, next) => {
     const { caller } = call;
-    if (caller === undefined || !("keyPrefix" in caller)) throw new Error(`${id}: a rate needs an API key`);
+    if (caller === undefined || !("verifierId" in caller)) throw new Error(`${id}: a rate needs an API key`);
     call.rateHeaders = await rates.take(rate, caller);
     return next().catch(async (error: unknown) => {
       await rates.giveBack(rate, caller);

@@ -3,6 +3,7 @@ import type { PlatformRow, WebhookEndpointRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
 import type { ExplanationValues } from "../input/platform_fields.ts";
+import type { AccountCaller } from "../route.ts";
 
 /** A platform with its connection and the prefix of its current API key, without secrets. */
 export type PlatformRecord = Omit<PlatformRow, "signing_secret_sealed"> & {
@@ -98,6 +99,21 @@ async function liveRecord(
   const [record] = await selectPlatforms(db).where(where).limit(1);
   if (record === undefined || !isLive(record)) throw new ApiError("not_found");
   return record;
+}
+
+/**
+ * An API key may use only its own connection, and a user any live connection of their account. Throws
+ * `not_found` for any other connection.
+ */
+export async function ownConnection(
+  db: Database,
+  caller: AccountCaller,
+  connectionId: string,
+): Promise<string> {
+  if (caller.connectionId === null) {
+    await findConnection(db, caller.accountId, connectionId);
+  } else if (connectionId !== caller.connectionId) throw new ApiError("not_found");
+  return connectionId;
 }
 
 /** Returns whether a platform has not been removed. */

@@ -5,6 +5,7 @@ import { acceptedPrincipalRoutes } from "./accepted_principal_routes.ts";
 import { getAccountAgentRoute, listAccountAgentsRoute } from "./agents/account_agents_routes.ts";
 import { createAgentRoute, deleteAgentRoute, getAgentRoute, listAgentsRoute } from "./agents/agent_routes.ts";
 import type { CreateAgentDeps } from "./agents/agents.ts";
+import { keyRoutes } from "./api_keys/key_routes.ts";
 import type { RetireDeps } from "./api_keys/rotate_key.ts";
 import { endFormerKeysRoute, getConnectionRoute } from "./connections/connection_key_routes.ts";
 import {
@@ -42,6 +43,7 @@ export function platformRoutes(deps: PlatformDeps): Route[] {
     rotateKeyRoute(deps),
     endFormerKeysRoute(deps),
     removeConnectionRoute(deps),
+    ...keyRoutes(deps),
     createAgentRoute(deps),
     listAccountAgentsRoute(deps),
     getAccountAgentRoute(deps),

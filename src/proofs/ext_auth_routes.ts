@@ -1,11 +1,12 @@
 import { z } from "zod";
 import { ApiError } from "../errors.ts";
-import { type ApiKeyCaller, type Call, type Route, route } from "../route.ts";
+import { type ApiKeyCaller, allowsKey, type Call, type NarrowRole, type Route, route } from "../route.ts";
 import type { FairQueue } from "./admission/fair_queue.ts";
 import type { Receipt } from "./decide/decision_receipt.ts";
 import { PROOF_HEADER, readProof, verifyOptions } from "./verify/call.ts";
 import { type VerifyDeps, verifyProof } from "./verify/verify_proof.ts";
 
+const KEY_ROLES: readonly NarrowRole[] = ["verify"];
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 const SCOPE_HEADER = "x-service-required-scope";
 
@@ -59,6 +60,7 @@ function hookRoute(deps: ExtAuthDeps, method: (typeof METHODS)[number], path: st
     idempotent: "foreign",
     ...(withTarget ? { params: z.object({ target: z.string() }) } : {}),
     demands: ["api_key"],
+    keyRoles: KEY_ROLES,
     headers: {
       "X-Service-Proof": "The proof: a reference, or a bundle in base64url",
       ...(withTarget ? {} : { "X-Service-Required-Scope": "The scope that the request needs" }),
@@ -126,6 +128,7 @@ async function decide(deps: ExtAuthDeps, { params, header }: HookCall): Promise<
   try {
     const caller = await findApiKey(header("x-service-api-key") ?? "");
     if (caller === undefined) return { decision: "none", reason: "invalid_api_key" };
+    if (!allowsKey(KEY_ROLES, caller)) return { decision: "none", reason: "key_not_allowed" };
     const proof = header(PROOF_HEADER);
     if (proof === undefined) return { decision: "refuse", reason: "proof_missing" };
     const scope = params?.target?.split("/")[0] ?? header(SCOPE_HEADER);

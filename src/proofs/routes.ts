@@ -64,7 +64,7 @@ export function proofRoutes(deps: ProofDeps): Route[] {
   };
   const evaluation = { verify, queue, registry: { db, rated }, clock };
   return [
-    challengeRoute({ keys, clock }),
+    challengeRoute({ db, keys, clock }),
     presentRoute({ db, keys, vault, clock }),
     verifyRoute({ ...verify, queue }),
     tryRoute({ keys, db, vault, verify, takePresent: deps.takePresent, clock, baseUrl, word }),

@@ -62,6 +62,11 @@ export const actionLimits = {
     what: "You rotated this connection's secrets too often",
     rates: [{ points: 30, seconds: HOUR }],
   },
+  /** A person or an application creates an agent key or a verify key. */
+  create_key: {
+    what: "Too many API keys were created for this connection",
+    rates: [{ points: 100, seconds: HOUR }],
+  },
   /** A person requests codes that confirm a change of their account. A set of codes can be tried 5 times. */
   confirm_account: {
     what: "Codes for your account were requested too often",

@@ -114,6 +114,8 @@ function createListener(): RequestListener {
     keyPrefix: "k",
     verifierId: "v",
     registryAnswers: false,
+    role: "full" as const,
+    agentId: null,
     explanationValues: "full" as const,
   };
   const others = Array.from({ length: 40 }, (_, n) => hotRoute(`other_${n}`, `/v1/service/others/${n}/{id}`));

@@ -10,6 +10,8 @@ const caller = {
   keyPrefix: "k",
   verifierId: "v",
   registryAnswers: false,
+  role: "full" as const,
+  agentId: null,
   explanationValues: "full" as const,
 };
 const error = (status: number, code: string) => ({ status, body: { error: { code, status } } });

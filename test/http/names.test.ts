@@ -35,6 +35,8 @@ describe("a service with a configured service name and an alias", () => {
     keyPrefix: "k",
     verifierId: "v",
     registryAnswers: false,
+    role: "full" as const,
+    agentId: null,
     explanationValues: "full" as const,
   };
   let api: TestApi;

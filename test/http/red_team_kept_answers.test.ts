@@ -83,6 +83,7 @@ describe("a kept answer with a secret", () => {
         idempotent === true && answer && secret.test(JSON.stringify(schemaOf(answer.schema, "output"))),
     );
     expect(shows.map(({ id }) => id).sort()).toEqual([
+      "create_api_key",
       "register_personal_platform",
       "register_platform",
       "rotate_api_key",

@@ -147,6 +147,7 @@ export const platformRaces: Record<string, RaceRow[]> = {
     },
   ],
   rotate_api_key: ofConnection(byOwner("POST", "/rotate-key")),
+  create_api_key: ofConnection(byOwner("POST", "/keys", { role: "verify" })),
   end_former_api_keys: ofConnection(byOwner("POST", "/end-former-keys"), { gets: ["200"] }),
   remove_connection: ofConnection(byOwner("DELETE", ""), {
     gets: ["200"],

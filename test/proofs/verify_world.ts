@@ -85,6 +85,8 @@ export function callerOf({ accountId, connectionId }: ProofWorld): ApiKeyCaller 
     keyPrefix: "dpz_test",
     verifierId: connectionId,
     registryAnswers: false,
+    role: "full",
+    agentId: null,
     explanationValues: "full" as const,
   };
 }

@@ -48,6 +48,7 @@ export function listCertificatesRoute({ db, clock }: { db: Database; clock: Cloc
     path: "/v1/service/delegations",
     summary: "List and search delegation certificates",
     access: "account",
+    keyRoles: ["agent"],
     roles: ["approver", "developer", "auditor"],
     query,
     answer: {
@@ -121,6 +122,7 @@ export function getCertificateRoute({ db }: Deps): Route {
     path: "/v1/service/delegations/{cert_id}",
     summary: "Read a delegation certificate",
     access: "account",
+    keyRoles: ["agent"],
     roles: ["approver", "developer", "auditor"],
     params,
     answer: { status: 200, schema: certificateAnswer, description: "The certificate" },

@@ -108,6 +108,7 @@ const requests: Record<string, readonly string[]> = {
   change_organization: ["four_eyes"],
   change_platform: ["default_allowed_scopes"],
   rotate_api_key: ["grace_seconds"],
+  create_api_key: ["role", "agent_id"],
   revoke_delegation: ["reason"],
   deny_delegation_request: ["reason"],
   access_evaluations: ["subject", "resource", "evaluations"],

@@ -16,6 +16,7 @@ const tags: Record<string, string> = {
   platforms: "The products being built: registration returns an API key and two secrets",
   organization: "Members of an organization, their roles, its domains, and what its members did",
   connections: "A platform's connection: keys, callback URL, agents, and presenting their proofs",
+  keys: "The calling API key",
   delegations: "Requesting, granting and revoking authority",
   revocations: "Signed lists of revoked certificates",
   challenge: "The challenge that a proof answers",

@@ -13,6 +13,7 @@ export function operationOf(route: Route, names: Names): Json {
     summary: route.summary,
     security: securityOf(route),
     ...callersOf(route),
+    ...(route.keyRoles && { "x-key-roles": route.keyRoles }),
     ...parameters(route, names),
     ...requestBody(route),
     responses: responsesOf(route, names),

@@ -6,7 +6,7 @@ import { type Operation, type Response, shareComponents } from "./components.ts"
 import { linksOf } from "./links.ts";
 import { openSchema, withoutUnions } from "./open_responses.ts";
 import { ERROR, errorSchema } from "./responses.ts";
-import { ANY_CALL, EVERY_ROUTE } from "./route_errors.ts";
+import { EVERY_ROUTE } from "./route_errors.ts";
 import type { Json } from "./schema.ts";
 
 /** The header of every response and request. The description of the API names it once. */
@@ -83,8 +83,21 @@ function describeSuccess(operation: Operation, links: Record<string, Json>): voi
   if (Object.keys(links).length > 0) response.links = links;
 }
 
-/** Error codes that the default response describes: those of every route, and those of a missing sign-in. */
-export const DEFAULT_CODES: readonly string[] = [...EVERY_ROUTE, "auth_required", "invalid_api_key"];
+/**
+ * Error codes that the default response describes: those of every route, of missing credentials, and of
+ * callers whose role does not allow the call.
+ */
+export const DEFAULT_CODES: readonly string[] = [
+  ...EVERY_ROUTE,
+  ...[
+    "auth_required",
+    "invalid_api_key",
+    "csrf_failed",
+    "onboarding_incomplete",
+    "forbidden",
+    "key_not_allowed",
+  ],
+];
 
 const [status, message] = errorCodes.not_found;
 const { title: _, ...anyError } = errorSchema();
@@ -104,19 +117,16 @@ function published(responses: Operation["responses"]): Operation["responses"] {
   const own = all.filter(([, response]) => !isOfAnyCall(response));
   const kept = own.some(([status]) => status.startsWith("4"))
     ? own
-    : all.filter(([, each]) => !isOfAnyCall(each, ANY_CALL));
+    : all.filter(([status, each]) => status === "400" || !isOfAnyCall(each));
   return {
     ...Object.fromEntries(kept.map(([status, each]) => [status, compact(each, status)])),
     default: anyCall(),
   };
 }
 
-function isOfAnyCall(
-  { content, "x-error-codes": codes = [] }: Response,
-  any: readonly string[] = DEFAULT_CODES,
-): boolean {
+function isOfAnyCall({ content, "x-error-codes": codes = [] }: Response): boolean {
   const isError = Object.values(content ?? {}).every(({ schema }) => schema.title === ERROR);
-  return codes.length > 0 && isError && codes.every((code) => any.includes(code));
+  return codes.length > 0 && isError && codes.every((code) => DEFAULT_CODES.includes(code));
 }
 
 function compact(response: Response, status: string): Response {
@@ -146,7 +156,8 @@ function withError(schema: Json): Json {
 function anyCall(): Response {
   const description = "Whole seconds after which the call may be repeated; with 429 and 503";
   return {
-    description: "Errors that any call can return, and 401 without a valid session or API key",
+    description:
+      "Errors that any call can return, 401 without a valid session or API key, and 403 for persons without a role in `x-roles`, and API keys that are neither full nor of a role in `x-key-roles`",
     headers: { "Retry-After": { description, schema: { type: "string", pattern: "^[0-9]+$" } } },
     content: { "application/json": { schema: error } },
     "x-error-codes": [...DEFAULT_CODES],

@@ -1,5 +1,5 @@
 import type { ErrorCode } from "../../errors.ts";
-import type { Access, Route } from "../../route.ts";
+import { type Access, narrowRoles, type Route } from "../../route.ts";
 
 const accessErrors: Record<Access, ErrorCode[]> = {
   public: [],
@@ -10,13 +10,16 @@ const accessErrors: Record<Access, ErrorCode[]> = {
 };
 
 /** Error codes of every call: any call may exceed its client's rate limit, and any component may fail. */
-export const ANY_CALL = ["rate_limited", "internal", "unavailable"] as const;
+const ANY_CALL = ["rate_limited", "internal", "unavailable"] as const;
 /** Error codes of every route: those of every call, and that of a malformed request. */
 export const EVERY_ROUTE = ["invalid_request", ...ANY_CALL] as const;
 
 /** Returns every error code of a route: its own, those of its access and options, and those of every call. */
 export function routeErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ["invalid_request", ...accessErrors[route.access]];
+  if (takesKeys(route) && !narrowRoles.every((role) => route.keyRoles?.includes(role))) {
+    codes.push("key_not_allowed");
+  }
   if (route.access === "session" || route.access === "account") {
     if (route.csrf !== false && route.method !== "GET") codes.push("csrf_failed");
     if (route.onboarding !== "any") codes.push("onboarding_incomplete");
@@ -27,6 +30,10 @@ export function routeErrors(route: Route): ErrorCode[] {
   if (route.idempotent === true) codes.push("idempotency_conflict");
   if (route.idempotent === true && route.showsSecret) codes.push("answer_not_kept");
   return [...new Set([...codes, ...route.errors, ...ANY_CALL])];
+}
+
+function takesKeys({ access }: Route): boolean {
+  return access === "api_key" || access === "account";
 }
 
 /** Checks whether a path names an object. Returns false if the route declares its own 404 response. */

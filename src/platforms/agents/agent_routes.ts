@@ -1,20 +1,17 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
-import type { Clock } from "../../clock.ts";
-import type { Database } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
-import { ApiError } from "../../errors.ts";
 import { isKeyId } from "../../ids.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
 import { agentName, agentType, custodyFields, requireCustodial } from "../../input/platform_fields.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
-import { type AccountCaller, type Route, route } from "../../route.ts";
-import type { SecretBox } from "../../secret_box.ts";
+import { type Route, route } from "../../route.ts";
+import type { RetireDeps } from "../api_keys/rotate_key.ts";
 import { agentAnswer, showAgent } from "../platform_answers.ts";
-import { findConnection } from "../platform_record.ts";
+import { ownConnection } from "../platform_record.ts";
 import { type CreateAgentDeps, createAgent, deleteAgent, findAgent } from "./agents.ts";
 
-type Deps = CreateAgentDeps & { secretBox: SecretBox; clock: Clock };
+type Deps = CreateAgentDeps & RetireDeps;
 
 const newestFirst: PageOrder = { time: "created_at", id: "agent_id", isId: isKeyId };
 const connectionParams = z.object({ connection_id: idText });
@@ -118,15 +115,4 @@ export function deleteAgentRoute(deps: Deps): Route {
       return { body: { agent_id: params.agent_id, disabled_at: disabledAt.toISOString() } };
     },
   });
-}
-
-/**
- * An API key may use only its own connection, and a user any live connection of their account. Throws
- * `not_found` for any other connection.
- */
-async function ownConnection(db: Database, caller: AccountCaller, connectionId: string): Promise<string> {
-  if (caller.connectionId === null) {
-    await findConnection(db, caller.accountId, connectionId);
-  } else if (connectionId !== caller.connectionId) throw new ApiError("not_found");
-  return connectionId;
 }

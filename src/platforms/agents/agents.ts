@@ -11,6 +11,8 @@ import type { Logger } from "../../log.ts";
 import { keyId } from "../../protocol/keys/hybrid.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import type { VaultClient } from "../../vault/client.ts";
+import { prefixesOf } from "../api_keys/narrow_keys.ts";
+import type { RetireDeps } from "../api_keys/rotate_key.ts";
 import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
 import { type CheckChange, findConnection, type LivePlatform, lockConnection } from "../platform_record.ts";
 import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
@@ -131,26 +133,29 @@ async function insertAgent(
 const REASON = "agent deleted";
 
 /**
- * Deletes an agent permanently. Revokes its certificates, emits one `delegation.revoked` for each, and
- * withdraws its pending requests. The deletion is valid even before the vault disables the key. Returns the
- * time of the deletion; a repeated call returns the same time. Throws `not_found`.
+ * Deletes an agent permanently. Ends its API keys. Revokes its certificates, emits one `delegation.revoked`
+ * for each, and withdraws its pending requests. The deletion is valid even before the vault disables the key.
+ * Returns the time of the deletion; a repeated call returns the same time. Throws `not_found`.
  */
 export async function deleteAgent(
-  deps: VaultSyncDeps & { secretBox: SecretBox; clock: Clock },
+  deps: VaultSyncDeps & RetireDeps,
   connectionId: string,
   agentId: string,
   check?: CheckChange,
 ): Promise<Date> {
-  const disabledAt = await deps.db.transaction(async (tx) => {
+  const { disabledAt, ended } = await deps.db.transaction(async (tx) => {
     await lockConnection(tx, connectionId);
     const agent = await findAgent(tx, connectionId, agentId);
-    if (agent.disabled_at !== null) return agent.disabled_at;
+    if (agent.disabled_at !== null) return { disabledAt: agent.disabled_at, ended: [] };
     await check?.(tx);
     const now = deps.clock.now();
+    // The database ends the agent's API keys.
     await tx("agents").where({ agent_id: agentId }).update({ disabled_at: now, vault_due_at: now });
+    const ended = await prefixesOf(tx, { connection_id: connectionId, agent_id: agentId });
     await endDelegations(tx, deps.secretBox, agent, now);
-    return now;
+    return { disabledAt: now, ended };
   });
+  deps.apiKeys.forget(ended);
   await syncVault(deps, connectionId);
   return disabledAt;
 }

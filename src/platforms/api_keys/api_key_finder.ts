@@ -3,9 +3,10 @@ import { LRUCache } from "lru-cache";
 import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import type { ExplanationValues } from "../../input/platform_fields.ts";
-import type { ApiKeyCaller } from "../../route.ts";
-import { apiKeyPrefix, hashApiKey } from "./api_key.ts";
+import type { ApiKeyCaller, KeyRole } from "../../route.ts";
+import { apiKeyPrefix, hashApiKey, isFullPrefix } from "./api_key.ts";
 import { type ChangesDeps, listenForApiKeyChanges } from "./api_key_changes.ts";
+import { createKeyUses } from "./key_uses.ts";
 
 const REMEMBERED_SECONDS = 5;
 /** A key in use is read again this long before its cache entry expires, so no call waits for that read. */
@@ -35,6 +36,9 @@ export type ApiKeyFinder = {
   find(presented: string): Promise<ApiKeyCaller | undefined>;
   /** Drops keys that this process has just changed and committed, without waiting for the notification. */
   forget(keyPrefixes: readonly string[]): void;
+  /** Stores when keys were used, as {@link createKeyUses} says. */
+  writeUses(): Promise<void>;
+  /** Stores the last uses of keys, and stops. Never rejects. */
   close(): Promise<void>;
 };
 
@@ -49,6 +53,7 @@ export type ApiKeyFinder = {
  */
 export function createApiKeyFinder(deps: { db: Database; clock: Clock } & ChangesDeps): ApiKeyFinder {
   const { db, clock } = deps;
+  const uses = createKeyUses(db);
   const remembered = new LRUCache<string, Remembered>({ max: REMEMBERED_KEYS });
   const lookUps = new Map<string, LookUp>();
   let listening = false;
@@ -124,11 +129,17 @@ export function createApiKeyFinder(deps: { db: Database; clock: Clock } & Change
       if (prefix === undefined) return undefined;
       const key = await knownKey(prefix);
       if (key === undefined || !timingSafeEqual(hashApiKey(presented), key.hash)) return undefined;
-      if (key.retiresAt !== null && clock.now() >= key.retiresAt) return undefined;
+      const now = clock.now();
+      if (key.retiresAt !== null && now >= key.retiresAt) return undefined;
+      uses.note(prefix, now);
       return key.caller;
     },
     forget,
-    close: () => changes.close(),
+    writeUses: uses.write,
+    async close() {
+      await changes.close();
+      await uses.write().catch(deps.onError);
+    },
   };
 }
 
@@ -140,6 +151,8 @@ function timesFrom(now: Date): Times {
 type KeyRow = {
   key_hash: Buffer;
   retires_at: Date | null;
+  role: KeyRole;
+  agent_id: string | null;
   account_id: string;
   connection_id: string;
   verifier_id: string;
@@ -148,13 +161,12 @@ type KeyRow = {
 };
 
 async function readKey(db: Database, prefix: string): Promise<KnownKey | undefined> {
-  const row: KeyRow | undefined = await db("api_keys as k")
+  const row: KeyRow | undefined = await keyRow(db, prefix)
     .join("connections as c", "c.connection_id", "k.connection_id")
     .where({ "k.key_prefix": prefix })
     .whereNull("c.removed_at")
     .first(
       "k.key_hash",
-      "k.retires_at",
       "k.account_id",
       "k.connection_id",
       "c.verifier_id",
@@ -170,10 +182,19 @@ async function readKey(db: Database, prefix: string): Promise<KnownKey | undefin
         accountId: row.account_id,
         connectionId: row.connection_id,
         keyPrefix: prefix,
+        role: row.role,
+        agentId: row.agent_id,
         verifierId: row.verifier_id,
         registryAnswers: row.registry_answers,
         explanationValues: row.explanation_values,
       },
     }
   );
+}
+
+/** Selects from the table of the prefix's role. The database ends narrow keys together with their agent. */
+function keyRow(db: Database, prefix: string) {
+  return isFullPrefix(prefix)
+    ? db("api_keys as k").select("k.retires_at", db.raw("'full' as role, null as agent_id"))
+    : db("narrow_keys as k").select("k.role", "k.agent_id", "k.ended_at as retires_at");
 }

@@ -6,6 +6,7 @@ import { appendEvents, type LifecycleEvent } from "../../events/outbox.ts";
 import { isUuid } from "../../ids.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import type { ApiKeyFinder } from "../api_keys/api_key_finder.ts";
+import { prefixesOf } from "../api_keys/narrow_keys.ts";
 import { type RetireDeps, retireKeys } from "../api_keys/rotate_key.ts";
 import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
 import {
@@ -57,10 +58,9 @@ export async function changeConnection(
     await tx("connections")
       .where({ connection_id })
       .update({ ...next, ...maker });
-    const keys = await tx("api_keys").where({ connection_id }).select("key_prefix");
-    return { settings: { connection_id, ...next }, keys };
+    return { settings: { connection_id, ...next }, keys: await prefixesOf(tx, { connection_id }) };
   });
-  apiKeys.forget(keys.map(({ key_prefix }) => key_prefix));
+  apiKeys.forget(keys);
   return settings;
 }
 
@@ -132,7 +132,7 @@ async function endConnection(
   { connection_id, platform_id, account_id }: PlatformRecord,
   now: Date,
 ): Promise<string[]> {
-  const retired = await retireKeys(tx, connection_id, now);
+  await retireKeys(tx, connection_id, now);
   await withdrawRequests(tx, { connection_id }, REMOVAL_REASON, now);
   await tx("agents")
     .where({ connection_id })
@@ -144,5 +144,5 @@ async function endConnection(
   const revoked = await revocationEvents(tx, { connection_id }, REMOVAL_REASON, now);
   const removed: LifecycleEvent = { type: "connection.removed", connectionId: connection_id, fields };
   await appendEvents(tx, secretBox, [...revoked, removed], now);
-  return retired;
+  return prefixesOf(tx, { connection_id });
 }

@@ -1,4 +1,3 @@
-import type { Clock } from "../../clock.ts";
 import { requireOwnObject } from "../../clusters/identify_operator.ts";
 import { claimLeadershipRoute } from "../../clusters/leader_epochs.ts";
 import type { AgentRow } from "../../db/tables.ts";
@@ -6,7 +5,6 @@ import { requireCustodial } from "../../input/platform_fields.ts";
 import { type AgentAnswer, operatorCalls, type PlatformAnswer } from "../../operator_calls.ts";
 import type { ActionLimits } from "../../rates/action_limits.ts";
 import { type Route, route } from "../../route.ts";
-import type { SecretBox } from "../../secret_box.ts";
 import { readAcceptance } from "../accepted_principal_routes.ts";
 import { type CreateAgentDeps, deleteAgent } from "../agents/agents.ts";
 import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
@@ -156,7 +154,7 @@ async function showPlatformAnswer(deps: DeclaredPlatformDeps, record: LivePlatfo
   };
 }
 
-type AgentDeps = CreateAgentDeps & { secretBox: SecretBox; clock: Clock; actionLimits: ActionLimits };
+type AgentDeps = CreateAgentDeps & RetireDeps & { actionLimits: ActionLimits };
 
 function putAgentRoute(deps: AgentDeps): Route {
   return route({

@@ -1,5 +1,9 @@
 import { z } from "zod";
 import { type Clock, unixSeconds } from "../../clock.ts";
+import type { Database } from "../../db/database.ts";
+import { ApiError } from "../../errors.ts";
+import { isUuid } from "../../ids.ts";
+import { idText } from "../../input/schemas.ts";
 import { encodeBase64 } from "../../protocol/encoding/base64.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../../protocol/encoding/constants.ts";
 import { type ApiKeyCaller, type Route, route } from "../../route.ts";
@@ -12,6 +16,12 @@ const answer = z.object({
     .int()
     .describe("The same moment in Unix seconds, under the name that the protocol's libraries use"),
   ttl_seconds: z.literal(CHALLENGE_WINDOW_SECONDS),
+});
+
+const query = z.object({
+  verifier_connection_id: idText
+    .optional()
+    .describe("Who may verify with it; default: the key's own connection"),
 });
 
 /** Dependencies of `createChallenge`. */
@@ -34,22 +44,44 @@ export async function createChallenge(
 }
 
 /** `POST /v1/service/challenge`: creates a single-use challenge. */
-export function challengeRoute(deps: ChallengeDeps): Route {
+export function challengeRoute(deps: ChallengeDeps & { db: Database }): Route {
   return route({
     id: "create_challenge",
     method: "POST",
     path: "/v1/service/challenge",
     summary: "Get a single-use challenge",
     access: "api_key",
+    keyRoles: ["agent", "verify"],
+    query,
     answer: {
       status: 200,
       schema: answer,
       description:
         "A challenge that only this connection can verify with. An agent without its API key gets one from the application: the guard adds one to its refusal if the request has `X-Service-Challenge: wanted`",
     },
-    errors: [],
-    async handle({ caller }) {
-      return { body: await createChallenge(deps, caller) };
+    errors: ["not_found"],
+    async handle({ caller, query }) {
+      return { body: await createChallenge(deps, await verifierOf(deps.db, caller, query)) };
     },
   });
+}
+
+/** Returns the connection that the call names. Throws `invalid_request` if an agent key names none. */
+async function verifierOf(
+  db: Database,
+  caller: ApiKeyCaller,
+  { verifier_connection_id: named }: z.infer<typeof query>,
+): Promise<Pick<ApiKeyCaller, "connectionId">> {
+  if (named === undefined) {
+    if (caller.role !== "agent") return caller;
+    throw new ApiError(
+      "invalid_request",
+      "query.verifier_connection_id: an agent key must name the verifier",
+    );
+  }
+  if (named === caller.connectionId) return caller;
+  if (!isUuid(named)) throw new ApiError("not_found");
+  const found = await db("connections").where({ connection_id: named }).whereNull("removed_at").first();
+  if (found === undefined) throw new ApiError("not_found");
+  return { connectionId: named };
 }

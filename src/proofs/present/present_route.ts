@@ -83,6 +83,7 @@ export function presentRoute(deps: PresentDeps): Route {
     path: "/v1/service/connections/{connection_id}/agents/{agent_id}/present",
     summary: "Build a proof bundle with the agent's custodial key",
     access: "api_key",
+    keyRoles: ["agent"],
     rate: "present",
     params: z.object({ connection_id: idText, agent_id: idText }),
     body,

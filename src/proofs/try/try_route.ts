@@ -87,6 +87,8 @@ export function tryRoute(deps: TryRouteDeps): Route {
         verifierId: connection.verifier_id,
         registryAnswers: connection.registry_answers,
         explanationValues: connection.explanation_values,
+        role: "full" as const,
+        agentId: null,
       };
       const { calls, decision } = await tryProof(deps, caller, { agentId, certId, requiredScope, context });
       return {

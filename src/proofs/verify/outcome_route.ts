@@ -33,6 +33,7 @@ export function outcomeRoute({ db, clock }: { db: Database; clock: Clock }): Rou
     summary:
       "Report the outcome of an operation; a repeat with the same outcome, receipt and detail gets the same answer",
     access: "api_key",
+    keyRoles: ["verify"],
     params: z.object({ invocation_id: invocationIdText }),
     body,
     answer: { status: 200, schema: answer, description: "The outcome as it is recorded" },

@@ -66,6 +66,7 @@ export function verifyRoute(deps: VerifyDeps & { queue: FairQueue }): Route {
     path: "/v1/service/verify",
     summary: "Decide on a proof; act only on allow",
     access: "api_key",
+    keyRoles: ["verify"],
     headers: { "X-Service-Proof": "The proof, where it is not in the body" },
     body: verifyBody as unknown as z.ZodType<Buffer>,
     bodyForm: "raw",

@@ -1,7 +1,14 @@
 import type { Database } from "../../../src/db/database.ts";
 
-/** Tables that change although a call was refused: counts, the activity list, mails about earlier calls. */
-const CHANGING = ["rate_limits", "organization_activity", "mail_topics", "mailing_queues", "notices"];
+/** Tables that change although a call was refused: counts, activity, mails about earlier calls, key uses. */
+const CHANGING = [
+  "rate_limits",
+  "organization_activity",
+  "mail_topics",
+  "mailing_queues",
+  "notices",
+  "key_uses",
+];
 
 async function tablesOf(db: Database): Promise<string[]> {
   const { rows } = await db.raw(

@@ -13,6 +13,8 @@ const caller = {
   keyPrefix: "k",
   verifierId: "v",
   registryAnswers: false,
+  role: "full" as const,
+  agentId: null,
   explanationValues: "full" as const,
 };
 

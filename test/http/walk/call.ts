@@ -22,6 +22,7 @@ export function idsOf(scene: Scene): Record<string, string> {
     connection_id: scene.platform.connectionId,
     platform_id: scene.platform.platformId,
     agent_id: scene.agentId,
+    api_key_prefix: scene.keyPrefix,
     request_id: scene.requestId,
     cert_id: scene.certId,
     receipt_id: scene.receiptId,

@@ -10,6 +10,7 @@ import { leaderOf, OPERATOR_TOKEN, type Person, type TestApi } from "../../suppo
 import { createClient, type HttpAnswer } from "../../support/http.ts";
 import { addRevoked } from "../../support/mass_revocation.ts";
 import { actingFor, addMember } from "../../support/members.ts";
+import { fillKeys } from "../../support/narrow_keys.ts";
 import { copyRequest, createAgent, errorCode, registerPlatform } from "../../support/platform_world.ts";
 import { startTcpProxy } from "../../support/surroundings/tcp_proxy.ts";
 import { sendRaw } from "./call.ts";
@@ -356,6 +357,12 @@ export const scenarios: Record<ErrorCode, Scenario> = {
     const path = `/v1/service/connections/${scene.platform.connectionId}/agents/${scene.agentId}`;
     await scene.keyed("DELETE", path);
     return ask(scene, { agent_id: scene.agentId });
+  },
+  key_not_allowed: (api, { agentKey }) =>
+    api.client().get("/v1/service/credits", { headers: { "x-service-api-key": agentKey } }),
+  key_limit: async (api, scene) => {
+    await fillKeys(api, scene.platform.connectionId);
+    return sent(scene, "POST", "keys", { role: "verify" });
   },
   request_not_pending: async (_, scene) => {
     await approve(scene);

@@ -5,14 +5,14 @@ export type Fingerprint = Record<string, string>;
 
 /**
  * Excludes the migrations' tables, the activity list, which also records refusals, and the mails
- * about earlier requests and links, which the API sends at any time.
+ * about earlier requests and links and the last uses of keys, which the API stores at any time.
  */
 export async function fingerprintOf(db: Database): Promise<Fingerprint> {
   const { rows: tables } = await db.raw<{ rows: { name: string }[] }>(
     `select c.oid::regclass::text as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
      where n.nspname = current_schema() and c.relkind in ('r', 'p') and not c.relispartition
        and c.relname not like '%migration%'
-       and c.relname not in ('organization_activity', 'mail_topics', 'mailing_queues', 'notices') order by 1`,
+       and c.relname not in ('organization_activity', 'mail_topics', 'mailing_queues', 'notices', 'key_uses') order by 1`,
   );
   const each = tables.map(
     ({ name }) =>

@@ -82,6 +82,10 @@ export const otherwise: Record<string, { answers: string; own?: string; why: str
   "export_audit_events query.connection_id": { answers: "nothing", why: "a list" },
   "export_audit_events query.cert_id": { answers: "nothing", why: "a list" },
   "report_outcome body.receipt_id": { answers: "409 outcome_conflict", why: "like any id but the right one" },
+  "create_challenge query.verifier_connection_id": {
+    answers: "200",
+    why: "a challenge is no secret, and only the named verifier can use a proof over it",
+  },
   "present_proof body.verifier_connection_id": {
     answers: "400 invalid_challenge",
     why: "that connection did not issue the challenge",

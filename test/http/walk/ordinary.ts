@@ -113,6 +113,24 @@ export const ordinaryCalls: Record<string, Calls> = {
   delete_account: async (api) => [await deleteAccount(api, await api.person())],
   refresh_session: async (_, { person }) => [await person.client.post("/v1/auth/refresh")],
   get_session: async (_, { person }) => [await person.client.get("/v1/auth/session")],
+  create_api_key: async (_, { person, keyed, agentId, platform: { connectionId } }) => {
+    const path = `/v1/service/connections/${connectionId}/keys`;
+    return [
+      await person.client.post(path, { role: "agent", agent_id: agentId }),
+      await keyed("POST", path, { role: "verify" }),
+    ];
+  },
+  list_api_keys: async (_, { person, keyed, platform: { connectionId } }) => {
+    const path = `/v1/service/connections/${connectionId}/keys`;
+    return [await person.client.get(`${path}?limit=1`), await keyed("GET", path)];
+  },
+  end_api_key: async (_, { keyed, keyPrefix, platform: { connectionId } }) => [
+    await keyed("DELETE", `/v1/service/connections/${connectionId}/keys/${keyPrefix}`),
+  ],
+  get_own_api_key: async (api, { keyed, agentKey }) => [
+    await keyed("GET", "/v1/service/keys/self"),
+    await api.client().get("/v1/service/keys/self", { headers: { "x-service-api-key": agentKey } }),
+  ],
   get_credits: async (_, { person, keyed }) => [
     await person.client.get("/v1/service/credits?limit=1"),
     await keyed("GET", "/v1/service/credits"),

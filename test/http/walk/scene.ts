@@ -26,6 +26,10 @@ export type Scene = {
   requestId: string;
   certId: string;
   receiptId: string;
+  /** The prefix of a key for the agent, and the keys for the agent and for verifying. */
+  keyPrefix: string;
+  agentKey: string;
+  verifyKey: string;
   /** A decided invocation without a reported outcome. */
   invocationId: string;
   approverId: string;
@@ -80,6 +84,9 @@ export async function setScene(
     cluster: "c1",
     username: "somebody",
   });
+  const createKey = async (wish: object) =>
+    (await scene.keyed("POST", `/v1/service/connections/${platform.connectionId}/keys`, wish)).body;
+  const agentKey = await createKey({ role: "agent", agent_id: agentId });
   await api.client().signIn(person.email);
   const { body: signedIn } = await person.client.get("/v1/auth/sessions");
   const elsewhere = (signedIn as SessionsAnswer).sessions.find(({ current }) => !current);
@@ -94,6 +101,9 @@ export async function setScene(
     sparedChallenge: await scene.challenge(),
     requestId: await selfRequest(person, platform.connectionId),
     certId: String(certificate.cert_id),
+    keyPrefix: String(agentKey.api_key_prefix),
+    agentKey: String(agentKey.api_key),
+    verifyKey: String((await createKey({ role: "verify" })).api_key),
     receiptId: String((decided.body.receipt as { receipt_id: string }).receipt_id),
     invocationId,
     epoch: await leaderOf(api, "c1"),
@@ -120,7 +130,13 @@ const HARMLESS = new Set([
   ...["register_personal_platform", "change_platform", "accept_principal", "end_accepted_principal"],
   ...["replace_accepted_principals", "confirm_platform_adoption", "withdraw_platform_adoption"],
   ...["confirm_agent_adoption", "withdraw_agent_adoption", "resume_callback", "rotate_webhook_secret"],
-  ...["promote_webhook_secret", "test_callback", "accept_namespace_binding", "link_cluster_approver"],
+  ...[
+    "promote_webhook_secret",
+    "test_callback",
+    "create_api_key",
+    "accept_namespace_binding",
+    "link_cluster_approver",
+  ],
   ...[
     "request_delegation",
     "create_challenge",

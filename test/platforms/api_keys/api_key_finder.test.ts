@@ -14,6 +14,8 @@ test("the key finder returns the connection and account of a key", async () => {
     keyPrefix: platform.apiKey.slice(0, 12),
     verifierId: platform.connectionId,
     registryAnswers: false,
+    role: "full" as const,
+    agentId: null,
     explanationValues: "rounded" as const,
   });
 });

@@ -27,6 +27,8 @@ function recorded({ accountId, connectionId }: Records, id: string) {
     keyPrefix: "",
     verifierId: "",
     registryAnswers: false,
+    role: "full" as const,
+    agentId: null,
     explanationValues: "full" as const,
   };
   return createRecordedFinder(world.db)(caller, id);

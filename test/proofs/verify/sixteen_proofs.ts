@@ -8,6 +8,8 @@ const CALLER = {
   keyPrefix: "prefix",
   verifierId: "verifier",
   registryAnswers: false,
+  role: "full" as const,
+  agentId: null,
   explanationValues: "full" as const,
 };
 const BODY = Buffer.from(

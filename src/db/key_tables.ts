@@ -1,0 +1,31 @@
+/** Rows of API keys, as the driver returns them. */
+export type ApiKeyRow = {
+  key_prefix: string;
+  key_hash: Buffer;
+  account_id: string;
+  connection_id: string;
+  created_at: Date;
+  retires_at: Date | null;
+};
+
+export type NarrowKeyRow = {
+  key_prefix: string;
+  key_hash: Buffer;
+  role: "agent" | "verify";
+  account_id: string;
+  connection_id: string;
+  agent_id: string | null;
+  /** The prefix of the full key that created it. Null if a person did. */
+  made_with: string | null;
+  created_at: Date;
+  ended_at: Date | null;
+};
+
+export type KeyUseRow = { key_prefix: string; used_at: Date };
+
+/** The tables of API keys. */
+export type KeyTables = {
+  api_keys: ApiKeyRow;
+  narrow_keys: NarrowKeyRow;
+  key_uses: KeyUseRow;
+};

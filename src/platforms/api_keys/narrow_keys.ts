@@ -1,0 +1,113 @@
+import { addSeconds, type Clock } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/database.ts";
+import type { NarrowKeyRow } from "../../db/key_tables.ts";
+import { ApiError } from "../../errors.ts";
+import type { NarrowRole } from "../../route.ts";
+import { findConnection, lockConnection } from "../platform_record.ts";
+import { newApiKey } from "./api_key.ts";
+import type { ApiKeyFinder } from "./api_key_finder.ts";
+
+/** Limit for the narrow keys of one connection that are not ended. */
+const MAX_KEYS = 100;
+const KEPT_SECONDS = 7 * 24 * 3_600;
+
+/** A key to create. `agentId` is the agent of an agent key. `madeWith` is the prefix of the caller's key. */
+export type NewNarrowKey = {
+  accountId: string;
+  connectionId: string;
+  role: NarrowRole;
+  agentId: string | null;
+  madeWith: string | null;
+};
+
+type Deps = { db: Database; clock: Clock };
+
+/**
+ * Creates an API key that may do less than a full key. It ends together with its agent and its connection.
+ * Replacing the full key does not end it. Removes keys that ended more than seven days ago. Throws
+ * `not_found`, `agent_disabled` and `key_limit`.
+ */
+export async function createNarrowKey(
+  { db, clock }: Deps,
+  { accountId, connectionId, role, agentId, madeWith }: NewNarrowKey,
+): Promise<NarrowKeyRow & { apiKey: string }> {
+  return db.transaction(async (tx) => {
+    await lockConnection(tx, connectionId);
+    await findConnection(tx, accountId, connectionId);
+    if (agentId !== null) await requireAgent(tx, connectionId, agentId);
+    const now = clock.now();
+    await removeOldKeys(tx, connectionId, addSeconds(now, -KEPT_SECONDS));
+    const live = await tx("narrow_keys")
+      .where({ connection_id: connectionId, ended_at: null })
+      .count<{ count: string }[]>();
+    if (Number(live[0]?.count) >= MAX_KEYS) throw new ApiError("key_limit");
+    const { apiKey, prefix, hash } = newApiKey(role);
+    const row = {
+      key_prefix: prefix,
+      key_hash: hash,
+      role,
+      account_id: accountId,
+      connection_id: connectionId,
+      agent_id: agentId,
+      made_with: madeWith,
+      created_at: now,
+      ended_at: null,
+    };
+    await tx("narrow_keys").insert(row);
+    return { ...row, apiKey };
+  });
+}
+
+/** Throws `not_found` or `agent_disabled` if a connection has no such agent, or only a deleted one. */
+export async function requireAgent(
+  tx: Database | Transaction,
+  connectionId: string,
+  agentId: string,
+): Promise<void> {
+  const agent = await tx("agents").where({ agent_id: agentId, connection_id: connectionId }).first();
+  if (agent === undefined) throw new ApiError("not_found");
+  if (agent.disabled_at !== null) throw new ApiError("agent_disabled");
+}
+
+async function removeOldKeys(tx: Transaction, connectionId: string, before: Date): Promise<void> {
+  const removed = await tx("narrow_keys")
+    .where({ connection_id: connectionId })
+    .andWhere("ended_at", "<", before)
+    .delete()
+    .returning("key_prefix");
+  const prefixes = removed.map(({ key_prefix }) => key_prefix);
+  if (prefixes.length > 0) await tx("key_uses").whereIn("key_prefix", prefixes).delete();
+}
+
+/**
+ * Ends a narrow key immediately. Returns the time of its end; a repeated call returns the same time. Throws
+ * `not_found` if the connection has no such narrow key.
+ */
+export async function endNarrowKey(
+  { db, clock, apiKeys }: Deps & { apiKeys: Pick<ApiKeyFinder, "forget"> },
+  connectionId: string,
+  prefix: string,
+): Promise<Date> {
+  const key = { connection_id: connectionId, key_prefix: prefix };
+  const now = clock.now();
+  await db("narrow_keys")
+    .where({ ...key, ended_at: null })
+    .update({ ended_at: now });
+  const row = await db("narrow_keys").where(key).first("ended_at");
+  if (row === undefined) throw new ApiError("not_found");
+  apiKeys.forget([prefix]);
+  return row.ended_at ?? now;
+}
+
+/**
+ * Returns the prefixes of all keys of a connection, or of the keys of one agent. After a change to what these
+ * keys may do, the caller must remove them from the finder's cache.
+ */
+export async function prefixesOf(
+  tx: Database | Transaction,
+  of: { connection_id: string; agent_id?: string },
+): Promise<string[]> {
+  const narrow = await tx("narrow_keys").where(of).select("key_prefix");
+  const full = of.agent_id === undefined ? await tx("api_keys").where(of).select("key_prefix") : [];
+  return [...full, ...narrow].map(({ key_prefix }) => key_prefix);
+}
