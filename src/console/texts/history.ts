@@ -87,7 +87,7 @@ export const HISTORY = {
     download: "Download the receipt",
     outside: "Anybody who has the file can check it with:",
     outsideHint: "It must print the hash above.",
-    page: "Or by pasting it here, into Check a receipt.",
+    page: "Or paste it into Check a receipt.",
   },
   verify: {
     title: "Check a receipt",
