@@ -152,6 +152,8 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
    * parameters. They must never be secret.
    */
   activityDetails?(body: B): Record<string, string | boolean>;
+  /** Whether the account's activity list has the call, although it is only about the signed-in person. */
+  recorded?: true;
   /** Session calls that change state require the CSRF header. `false` only where no session exists yet. */
   csrf?: false;
   /**

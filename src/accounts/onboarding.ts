@@ -64,6 +64,7 @@ export function changeProfileRoute({ db }: { db: Database }): Route {
     summary: "Change the person's name",
     access: "session",
     roles: "person",
+    recorded: true,
     idempotent: true,
     body: profileBody,
     answer: { status: 200, schema: profileBody, description: "The name from now on" },

@@ -209,12 +209,15 @@ function nameOf(caller: SessionCaller | ApiKeyCaller | AccountCaller): string {
 /** Records a person's call that changes something for an account. */
 export function activityOf(route: Route, activity: Activity): Middleware | undefined {
   const isOf = route.access === "session" || route.access === "account";
-  if (!isOf || route.method === "GET" || typeof route.roles === "string") return undefined;
+  const isOwn = typeof route.roles === "string" && route.recorded !== true;
+  if (!isOf || route.method === "GET" || isOwn) return undefined;
   return async ({ state: call }, next) => {
     const { caller } = call;
     if (caller === undefined || !("person" in caller) || caller.person === undefined) return next();
     const target = { ...(call.params as Record<string, string>), ...route.activityDetails?.(call.body) };
     const { accountId, person, organization } = caller;
+    // A person who has left the organization of their own account acts only for themselves.
+    if (person.role === null) return next();
     const act = { accountId, person, operation: route.id, target, keepsAll: organization === true };
     const { reply } = await activity.run(act, async () => {
       const reply = await next();

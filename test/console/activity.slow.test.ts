@@ -55,6 +55,9 @@ describe.skipIf(program === undefined)("a person who works (needs Debian's chrom
     await help.waitFor();
     await page.keyboard.press("Escape");
     await page.keyboard.press("g");
+    await page.waitForTimeout(1_600);
+    await page.keyboard.press("a");
+    await page.keyboard.press("g");
     await page.keyboard.press("d");
     await page.waitForURL(/\/console\/delegations$/);
     await drawn(page);

@@ -34,6 +34,18 @@ describe("the home page", () => {
     expect(text).toContain('<a href="/console/history?result=deny">');
   });
 
+  test("shows a platform's label of a denied scope instead of the scope", async () => {
+    const viewer = await viewerOf(api, "busy");
+    await api.db("platforms").update({
+      scope_descriptions: {
+        "custom:orders:refund": { label: "Refund orders", description: "Pays back", sensitive: false },
+      },
+    });
+    const { words } = await viewer.open("/console");
+    expect(words).toContain("Refund orders : The delegation does not have this scope");
+    expect(words).not.toContain("custom:orders:refund :");
+  });
+
   test("explains empty lists", async () => {
     const { words, text } = await (await viewerOf(api, "complete")).open("/console");
     for (const said of [

@@ -212,6 +212,9 @@ test("a person reads what ends, and deletes their account, on the pages of the c
   const page = await browserOf(api, person.client).open("/console/account/delete");
   expect(page.words).toMatch(/Platforms, with their keys and callbacks 1/);
   const enter = await page.send("send_code");
+  const code = await accountCode(api, person.email);
+  await page.send("send_code");
+  expect(await accountCode(api, person.email)).toBe(code);
   const wrong = await enter.send("delete", { address_code: "1" });
   expect(wrong.words).toContain("A code has eight digits");
   const done = await wrong.send("delete", { address_code: await accountCode(api, person.email) });

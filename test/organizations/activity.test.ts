@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { KEPT_ACTS } from "../../src/organizations/activity.ts";
 import { wholeApi } from "../http/walk/world.ts";
+import { changeAddress } from "../support/account_codes.ts";
 import type { Person } from "../support/api.ts";
 import { actingFor, addMember } from "../support/members.ts";
 import { createAgent, registerPlatform, selfRequest } from "../support/platform_world.ts";
@@ -29,6 +30,30 @@ describe("the activity list", () => {
       { operation: "remove_organization_member", status: "done", target: about },
       { operation: "change_organization_member", status: "done", target: { ...about, role: "auditor" } },
     ]);
+  });
+
+  test("shows changes of a person's own name and address, without the new ones", async () => {
+    const person = await api.person();
+    const name = { first_name: "Grace", last_name: "Hopper" };
+    expect((await person.client.call("PATCH", "/v1/auth/profile", { body: name })).status).toBe(200);
+    const { answer } = await changeAddress(api, person);
+    expect(answer.status).toBe(200);
+    const { items } = await activityOf(person);
+    expect(items).toMatchObject([
+      { operation: "change_address", status: "done", actor: { email: person.email }, target: {} },
+      { operation: "change_profile", status: "done", target: {} },
+    ]);
+    expect(items).toHaveLength(2);
+  });
+
+  test("does not show that a former member of their own account's organization changed their name", async () => {
+    const opener = await organization();
+    await addMember(api, opener.accountId, "owner");
+    expect((await opener.client.post("/v1/service/organization/leave")).status).toBe(200);
+    const name = { first_name: "Grace", last_name: "Hopper" };
+    expect((await opener.client.call("PATCH", "/v1/auth/profile", { body: name })).status).toBe(200);
+    const acts = api.db("organization_activity").where({ operation: "change_profile" });
+    expect(await acts.where({ organization_id: opener.accountId })).toEqual([]);
   });
 
   test("shows no email address for the id of a person who is not a member", async () => {

@@ -95,6 +95,7 @@ function changeRoute(deps: AddressDeps): Route {
     summary: "Change the address with which the person signs in; ends their other sign-ins",
     access: "session",
     roles: "person",
+    recorded: true,
     idempotent: true,
     body: z.object({
       address_code: accountCode.describe("The code in the mail to the present address"),

@@ -151,7 +151,8 @@ export const deleteAccountPage = page<Ends>({
   forms: {
     send_code: {
       async submit(visit) {
-        await visit.call("send_deletion_code");
+        // The page is the answer to the form, so a reload sends the form again.
+        await visit.call("send_deletion_code", { once: true });
         return { title: visit.texts.deletion.enterTitle, content: codeForm(visit) };
       },
     },
@@ -193,7 +194,12 @@ function whatEnds({ texts }: Visit, { organizations, ...counts }: Ends): Html {
 function askForm(visit: Visit, { organizations }: Ends): Html | false {
   const { deletion: words } = visit.texts;
   if (organizations.some(({ effect }) => effect === "last_owner" || effect === "opened")) return false;
-  return form(visit, { name: "send_code", content: html`<p>${words.sendHint}</p>`, submit: words.send });
+  return form(visit, {
+    name: "send_code",
+    once: true,
+    content: html`<p>${words.sendHint}</p>`,
+    submit: words.send,
+  });
 }
 
 function codeForm(visit: Visit): Html {

@@ -26,7 +26,8 @@ export const addressPage = page({
       faults: ({ signIn }) => ({ email: signIn.notAnAddress }),
       async submit(visit, fields) {
         const email = fields.get("email").trim();
-        await visit.call("send_address_codes", { body: { email } });
+        // The page is the answer to the form, so a reload sends the form again.
+        await visit.call("send_address_codes", { body: { email }, once: true });
         return { title: visit.texts.address.enterTitle, content: codesForm(visit, email) };
       },
     },
@@ -54,6 +55,7 @@ function askForm(visit: Visit): Html {
     <section class="card">${facts([[words.present, signedIn(visit).email]])}</section>
     ${form(visit, {
       name: "send_codes",
+      once: true,
       content: textField(visit, {
         form: "send_codes",
         name: "email",

@@ -86,9 +86,9 @@ function denied({ texts, at }: Visit, { denials }: Home): Html {
   return html`<section class="card"><h2>${home.denied}</h2>
     ${denials.length === 0 && html`<p class="quiet">${home.nothingDenied}</p>`}
     <ul class="plain-list">${denials.map(
-      ({ event_id, occurred_at, agent_id, agent_name, details }) => html`<li>
+      ({ event_id, occurred_at, agent_id, agent_name, scope_label: label, details }) => html`<li>
         <p><a href=${at(`/history/${event_id}`)}>${agent_name ?? agent_id}</a> <span class="quiet">${time(occurred_at)}</span></p>
-        <p><code>${details.required_scope}</code>: ${reasonText(texts, details)}</p></li>`,
+        <p>${label === null ? html`<code>${details.required_scope}</code>` : html`<bdi>${label}</bdi>`}: ${reasonText(texts, details)}</p></li>`,
     )}</ul>
     <p><a href=${at("/history", { result: "deny" })}>${home.allDenied}</a></p></section>`;
 }

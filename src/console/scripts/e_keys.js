@@ -1,21 +1,22 @@
 // Keyboard shortcuts: `?` shows them, `/` leads to the search, and `g` with a letter opens a page. The person
-// can switch them off in this browser, because they can interfere with speech input.
+// can switch them off in this browser, because they can interfere with speech input. A `g` counts for a moment.
+const AFTER_G_MS = 1_500;
 whenShown(() => {
   const help = document.getElementById("keys");
   const isOn = help?.querySelector("[data-keys]");
   if (!help || !isOn) return;
   isOn.checked = localStorage.getItem("keys") !== "off";
   isOn.addEventListener("change", () => localStorage.setItem("keys", isOn.checked ? "on" : "off"));
-  let isAfterG = false;
+  let pressedG = Number.NEGATIVE_INFINITY;
   addEventListener("keydown", (event) => {
     const { key, target, ctrlKey, metaKey, altKey, defaultPrevented } = event;
-    const wasAfterG = isAfterG;
-    isAfterG = false;
+    const isAfterG = event.timeStamp - pressedG < AFTER_G_MS;
+    pressedG = Number.NEGATIVE_INFINITY;
     const isTyping = target.closest?.("input, textarea, select, [contenteditable]");
     if (!isOn.checked || isTyping || ctrlKey || metaKey || altKey || defaultPrevented) return;
-    const link = wasAfterG && document.querySelector(`nav [data-letter="${CSS.escape(key)}"] a`);
+    const link = isAfterG && document.querySelector(`nav [data-letter="${CSS.escape(key)}"] a`);
     if (link) link.click();
-    else if (key === "g") isAfterG = true;
+    else if (key === "g") pressedG = event.timeStamp;
     else if (key === "?") help.togglePopover();
     else if (key === "/") {
       const field = document.querySelector('main input[type="search"]');
