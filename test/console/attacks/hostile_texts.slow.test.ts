@@ -29,7 +29,10 @@ test("every page works after attackers have filled every field, and shows the va
   expect(unseen).toEqual([]);
 });
 
-test.each(XSS_CORPUS)(
+/** Fields get several texts together, because all pages are drawn again for each test. */
+const groups = [0, 1, 2, 3].map((part) => XSS_CORPUS.filter((_, index) => index % 4 === part).join(" "));
+
+test.each(groups)(
   "every page has the same markup with %j in all fields as with harmless text",
   async (text) => {
     await fill(api.db, () => text);
