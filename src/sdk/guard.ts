@@ -5,6 +5,7 @@ export type { Finding, Refusal } from "./enforcement.ts";
 export { type ExpressRequest, guardExpress } from "./frameworks/express.ts";
 export { type FastifyReply, type FastifyRequest, guardFastify } from "./frameworks/fastify.ts";
 export { guardKoa, type KoaContext } from "./frameworks/koa.ts";
+export { guardFetch, type WebHandler } from "./frameworks/web.ts";
 export type { Operation, OperationInput, Verifier } from "./operation.ts";
 export type { Principals, PrincipalsSetting } from "./principals.ts";
 export type { ProofSource } from "./proof.ts";

@@ -9,7 +9,7 @@ import { type AuthorizeCall, demandScope } from "./question.ts";
 
 /**
  * Guard settings of a route. `Request` is the value that the framework passes to a handler: Express's
- * request, Koa's context, or Fastify's request.
+ * request, Koa's context, Fastify's request, or a web-standard request.
  */
 export type Route<Request> = {
   /**
@@ -51,6 +51,8 @@ export type RequestView = {
   target: string;
   /** The parsed body, or `undefined` if no parser ran. */
   body: unknown;
+  /** Whether the request has a body. By default, the message's headers decide. */
+  isSent?: boolean;
 };
 
 const authorities = new WeakMap<object, Authority>();
@@ -79,7 +81,7 @@ export async function authorizeRequest<Request extends object>(
   view: RequestView,
 ): Promise<Authorization> {
   const { requiredScope } = route;
-  const isSent = hasBody(view.message);
+  const isSent = view.isSent ?? hasBody(view.message);
   const body = isSent ? view.body : undefined;
   const authorization = await guard.authorize({
     requiredScope: typeof requiredScope === "function" ? requiredScope(request) : requiredScope,

@@ -37,7 +37,7 @@ let project: string;
  * Declarations that the examples of the documentation need, by page and heading. They contain only what the
  * text around an example states.
  */
-const GUARD = `import { authorityOf, createGuard, guardExpress, guardFastify, guardKoa } from "deputize/guard";
+const GUARD = `import { authorityOf, createGuard, guardExpress, guardFastify, guardFetch, guardKoa } from "deputize/guard";
 declare const guard: import("deputize/guard").Guard;
 declare function place(payload: unknown): object;`;
 const GIVEN: Record<string, string> = {
@@ -48,6 +48,7 @@ const GIVEN: Record<string, string> = {
   "guard.md Express": `declare const guard: import("deputize/guard").Guard;`,
   "guard.md Koa": `${GUARD} import Router from "@koa/router"; const router = new Router();`,
   "guard.md Fastify": `${GUARD} import Fastify from "fastify"; const app = Fastify(); declare function list(): Promise<object>;`,
+  "guard.md Hono, Next, Deno, Bun": GUARD,
   "guard.md Bound to one operation": `${GUARD} import express from "express"; const app = express();`,
   "guard.md Without a framework": `${GUARD} declare const proof: string | undefined, payload: unknown;
     declare function act(payload: unknown): Promise<string>;
@@ -88,7 +89,7 @@ test("every example in the documentation compiles in strict TypeScript", async (
       files[name] = `${GIVEN[`${page} ${heading}`] ?? ""}\n${code}`;
     }
   }
-  expect(Object.keys(files).length).toBe(10);
+  expect(Object.keys(files).length).toBe(11);
   const wrong = 'import { createGuard } from "deputize/guard"; createGuard({ baseUrl, apiKey: 5 });';
   const found = await complaints({ ...files, "wrong.ts": `const baseUrl = ""; ${wrong}` });
   expect(found.split("\n").filter((line) => /^\S/.test(line))).toEqual([

@@ -1,11 +1,19 @@
 import { once } from "node:events";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
+import { Readable } from "node:stream";
 import Router, { type RouterContext } from "@koa/router";
 import express from "express";
 import Fastify from "fastify";
 import Koa from "koa";
-import { type Guard, guardExpress, guardFastify, guardKoa } from "../../src/sdk/guard.ts";
+import {
+  type Guard,
+  guardExpress,
+  guardFastify,
+  guardFetch,
+  guardKoa,
+  type WebHandler,
+} from "../../src/sdk/guard.ts";
 
 /** The protected code of a test application. */
 export type Handler = (seen: {
@@ -117,7 +125,63 @@ export const APPLICATIONS: Record<string, (guard: Guard, handler: Handler) => Pr
     const url = await app.listen({ host: "127.0.0.1", port: 0 });
     return { url, stop: () => app.close() };
   },
+
+  async web(guard, handler) {
+    const answer: WebHandler<[]> = async (request, { payload }) => {
+      const { status, body } = await handler({ body: payload, request });
+      return Response.json(body, { status });
+    };
+    const routes: [RegExp, (request: Request) => Promise<Response>][] = [
+      [
+        /^\/orders\/[^/]+\/refund$/,
+        guardFetch(
+          guard,
+          {
+            requiredScope: "payments:send",
+            operation: ({ url }) => ({
+              action: "refund",
+              resourceId: new URL(url).pathname.split("/")[2] ?? "",
+            }),
+          },
+          answer,
+        ),
+      ],
+      [/^\/orders$/, guardFetch(guard, { requiredScope: "data:write" }, answer)],
+      [
+        /^\/unguarded$/,
+        async (request) => {
+          const { status, body } = await handler({ body: undefined, request });
+          return Response.json(body, { status });
+        },
+      ],
+      [
+        /^\/mapped\//,
+        guardFetch(guard, { requiredScope: ({ url }) => SCOPES[new URL(url).pathname] }, answer),
+      ],
+    ];
+    return listenWeb(async (request) => {
+      const { pathname } = new URL(request.url);
+      const [, route] = routes.find(([path]) => path.test(pathname)) ?? [];
+      return (await route?.(request)) ?? new Response(null, { status: 404 });
+    });
+  },
 };
+
+/** Serves a web-standard handler with Node's server, as adapters of such frameworks do. */
+export function listenWeb(handler: (request: Request) => Promise<Response>): Promise<Application> {
+  return listen(async (incoming, outgoing) => {
+    const { method = "GET", url = "/", headers } = incoming;
+    const hasNoBody = method === "GET" || method === "HEAD";
+    const request = new Request(`http://${headers.host}${url}`, {
+      method,
+      headers: Object.entries(headers).map(([name, value]): [string, string] => [name, String(value)]),
+      ...(hasNoBody ? {} : { body: Readable.toWeb(incoming) as ReadableStream<Uint8Array>, duplex: "half" }),
+    });
+    const response = await handler(request).catch(() => new Response(null, { status: 500 }));
+    outgoing.writeHead(response.status, Object.fromEntries(response.headers));
+    outgoing.end(Buffer.from(await response.arrayBuffer()));
+  });
+}
 
 function idOf(request: object): string {
   return (request as { params: { id: string } }).params.id;

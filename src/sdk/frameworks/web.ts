@@ -1,0 +1,93 @@
+import { ProtocolError } from "../../protocol/encoding/errors.ts";
+import { parseJson, plainJson } from "../../protocol/encoding/json.ts";
+import type { Authority } from "../authority.ts";
+import type { Guard } from "../create_guard.ts";
+import {
+  authorizeRequest,
+  checkRoute,
+  outcomeOfStatus,
+  type RequestView,
+  type Route,
+  refusalBody,
+} from "../route.ts";
+
+/** The protected code of a route. `rest` are the further arguments that the framework passes. */
+export type WebHandler<Rest extends unknown[]> = (
+  request: Request,
+  authority: Authority,
+  ...rest: Rest
+) => Response | Promise<Response>;
+
+const MAX_BODY_BYTES = 1024 * 1024;
+const MAX_DEPTH = 64;
+
+/**
+ * Returns a handler of web-standard requests, for Hono, Next, Deno and Bun. It runs `handler` only after an
+ * explicit `allow` decision, and responds with 403 or 503 otherwise. It reads the body, up to `maxBodyBytes`
+ * (1 MiB): use `authority.payload`, the frozen copy. JSON is parsed strictly, and any other body is bytes.
+ */
+export function guardFetch<Rest extends unknown[] = []>(
+  guard: Guard,
+  route: Route<Request>,
+  handler: WebHandler<Rest>,
+  { maxBodyBytes = MAX_BODY_BYTES }: { maxBodyBytes?: number } = {},
+): (request: Request, ...rest: Rest) => Promise<Response> {
+  checkRoute(route);
+  return async (request, ...rest) => {
+    const body = await readBody(request, maxBodyBytes);
+    if (body instanceof Response) return body;
+    const { pathname, search } = new URL(request.url);
+    const headers = Object.fromEntries(request.headers);
+    const message = { method: request.method, headers, httpVersionMajor: 1 };
+    const view: RequestView = { message, target: `${pathname}${search}`, ...body };
+    const authorization = await authorizeRequest(guard, route, request, view);
+    if (!authorization.allowed) {
+      const { refusal } = authorization;
+      return answer(refusal.status, await refusalBody(guard, view, refusal));
+    }
+    const { authority } = authorization;
+    try {
+      const response = await handler(request, authority, ...rest);
+      authority.report(outcomeOfStatus(response.status), `HTTP ${response.status}`);
+      return response;
+    } catch (error) {
+      authority.report("failed", error instanceof Error ? error.name : undefined);
+      throw error;
+    }
+  };
+}
+
+/** Returns the parsed body and whether there is one, or the response to a body that cannot be read. */
+async function readBody(
+  request: Request,
+  maxBytes: number,
+): Promise<Required<Pick<RequestView, "body" | "isSent">> | Response> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of request.body ?? []) {
+    length += chunk.length;
+    if (length > maxBytes) return unreadable(413, "The body is too large");
+    chunks.push(chunk);
+  }
+  if (length === 0) return { body: undefined, isSent: false };
+  const bytes = Buffer.concat(chunks);
+  if (!isJson(request.headers.get("content-type") ?? "")) return { body: bytes, isSent: true };
+  try {
+    return { body: plainJson(parseJson(bytes, { bytes: maxBytes, depth: MAX_DEPTH })), isSent: true };
+  } catch (error) {
+    if (!(error instanceof ProtocolError)) throw error;
+    return unreadable(400, "The body is not strictly one JSON document");
+  }
+}
+
+function isJson(contentType: string): boolean {
+  return /^application\/([\w.-]+\+)?json\s*(;|$)/i.test(contentType);
+}
+
+function unreadable(status: number, message: string): Response {
+  return answer(status, { error: { code: "invalid_request", message, status } });
+}
+
+function answer(status: number, body: object): Response {
+  return Response.json(body, { status, headers: { "cache-control": "no-store" } });
+}
