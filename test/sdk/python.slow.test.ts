@@ -1,14 +1,34 @@
-import { mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { spawn } from "node:child_process";
+import { createHash, randomUUID } from "node:crypto";
+import { cp, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { requestHash } from "../../src/protocol/documents/context_binding.ts";
+import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
+import { type Application, proofApi } from "../proofs/application.ts";
+import { codeBlocks } from "../support/markdown.ts";
 import { npmPackages, pythonPackages, ran } from "../support/outside_tools.ts";
+import { until } from "../support/process.ts";
 import { canonicalForm, documents } from "./python/documents.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const PACKAGE = join(ROOT, "src/sdk/python");
 const TESTS = join(import.meta.dirname, "python");
+const EXAMPLE = join(ROOT, "docs/examples/orders.py");
+/** Declarations that the other examples of the page need, in their order. */
+const GIVEN = [
+  `from deputize.guard import Guard, Refusal
+from typing import Any
+def act(payload: Any) -> None: ...
+def refuse(refusal: Refusal) -> None: ...
+guard, proof, payload = Guard("https://deputize.example", "k"), "", {"a": 1}`,
+  `from fastapi import FastAPI, Request, Response
+from deputize.webhook import WebhookEvent
+app, webhook_signing_secret = FastAPI(), "whsec_x"
+async def store_once(event: WebhookEvent) -> None: ...`,
+];
 const SEED = 20_261_130;
 const DOCUMENTS = 20_000;
 
@@ -69,7 +89,7 @@ print(json.dumps([d.requires, d.version, sorted(map(str, d.files))]))`;
 
   test("has types and a style without faults", async () => {
     const config = join(PACKAGE, "pyproject.toml");
-    const paths = [join(PACKAGE, "deputize"), TESTS];
+    const paths = [join(PACKAGE, "deputize"), TESTS, EXAMPLE];
     const ruff = (...args: string[]) =>
       runs("-m", "ruff", ...args, "--no-cache", "--config", config, ...paths);
     const mypy = ["-m", "mypy", "--config-file", config, "--cache-dir", join(folder, "mypy"), ...paths];
@@ -89,6 +109,21 @@ print(json.dumps([d.requires, d.version, sorted(map(str, d.files))]))`;
     expect(code, said).toBe(0);
   });
 
+  test("has a page whose code works", async () => {
+    const blocks = (await codeBlocks("docs/python.md")).filter(({ language }) => language === "python");
+    const [orders, ...others] = blocks.map(({ code }) => code);
+    expect(orders).toBe(await readFile(EXAMPLE, "utf8"));
+    expect(others).toHaveLength(GIVEN.length);
+    const files = others.map((_, index) => join(folder, `example_${index}.py`));
+    for (const [index, code] of others.entries()) {
+      await writeFile(files[index] ?? "", `${GIVEN[index]}\n${code}`);
+    }
+    const mypy = ["-m", "mypy", "--strict", "--cache-dir", join(folder, "mypy"), ...files];
+    const { code, said } = await runs(...mypy);
+    expect(code, said).toBe(0);
+    for (const file of files) expect((await runs(file)).said).toBe("");
+  });
+
   test(`agrees with TypeScript on ${DOCUMENTS} documents with the seed ${SEED}`, async () => {
     const samples = fc.sample(documents, { seed: SEED, numRuns: DOCUMENTS });
     const input = join(folder, "documents");
@@ -104,5 +139,106 @@ print(json.dumps([d.requires, d.version, sorted(map(str, d.files))]))`;
     const refused = forms.filter((form) => form === "null").length;
     expect(refused).toBeGreaterThan(DOCUMENTS / 10);
     expect(refused).toBeLessThan(DOCUMENTS / 2);
+  });
+
+  describe("with a running service", () => {
+    const world = proofApi();
+
+    /** Starts the example of the documentation, and returns its address. */
+    async function startOrders(app: Application) {
+      await cp(EXAMPLE, join(folder, "orders.py"));
+      const env = {
+        ...process.env,
+        PYTHONPATH: `${python.folder}`,
+        BASE_URL: world.api.url,
+        API_KEY: app.platform.apiKey,
+        VERIFIER_ID: app.platform.connectionId,
+        WORKSPACE_ID: app.person.accountId,
+      };
+      const args = ["-m", "uvicorn", "orders:app", "--port", "0"];
+      const server = spawn(join(environment, "bin/python"), args, { cwd: folder, env, stdio: "pipe" });
+      let said = "";
+      for (const stream of [server.stdout, server.stderr]) {
+        stream.on("data", (chunk) => {
+          said += chunk;
+        });
+      }
+      const address = () => /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0];
+      await until("the example listens", () => address() !== undefined || server.exitCode !== null, 60_000);
+      return { server, url: address() ?? said };
+    }
+
+    /** Makes a proof for one refund, as the agent does. */
+    async function proveRefund(app: Application, target: string, payload: object) {
+      const digest = createHash("sha256").update(canonicalBytes(payload)).digest();
+      const [required_scope, action, resource_id] = ["payments:send", "refund", "7"];
+      const named = { resource_id, requested_path: target };
+      const hash = requestHash({ required_scope, operation: action, ...named, payload_digest: digest });
+      const operation = {
+        verifier_id: app.platform.connectionId,
+        workspace_id: app.person.accountId,
+        agent_id: app.agentId,
+        action,
+        ...named,
+        session_id: "",
+        invocation_id: randomUUID(),
+        request_hash: Buffer.from(hash).toString("base64"),
+        payload_digest: digest.toString("base64"),
+      };
+      const { status, body, text } = await app.present({ operation, required_scope });
+      expect(status, text).toBe(200);
+      return {
+        "x-service-proof": String(body.proof_ref),
+        "x-service-agent-id": app.agentId,
+        "x-service-invocation-id": operation.invocation_id,
+      };
+    }
+
+    test("lets an agent act until the person revokes the authority", async () => {
+      const app = await world.application();
+      const { server, url } = await startOrders(app);
+      try {
+        const call = async (path: string, body: object, headers: Record<string, string>) => {
+          const json = { "content-type": "application/json" };
+          const sent = { method: "POST", headers: { ...json, ...headers }, body: JSON.stringify(body) };
+          const answer = await fetch(`${url}${path}`, sent);
+          return [answer.status, await answer.json()];
+        };
+        const refusal = (code: string) => [403, { error: expect.objectContaining({ code, status: 403 }) }];
+        const order = { item: "tea", amount: 12.5 };
+        const prove = async () => {
+          const { body } = await app.present({ required_scope: "data:read" });
+          return { "x-service-proof": String(body.proof_ref) };
+        };
+        expect(await call("/orders", order, {})).toEqual(refusal("no_authority_demonstrated"));
+        const proof = await prove();
+        const placed = { item: "tea", agent: app.agentId, person: app.person.humanId };
+        expect(await call("/orders", order, proof)).toEqual([200, placed]);
+        expect(await call("/orders", order, proof)).toEqual(refusal("no_authority_demonstrated"));
+
+        const target = "/orders/7/refund?fast=1";
+        const bound = await proveRefund(app, target, order);
+        const more = { ...order, amount: 1250 };
+        expect(await call(target, more, bound)).toEqual(refusal("no_authority_demonstrated"));
+        expect(await call("/orders/7/refund", order, bound)).toEqual(refusal("no_authority_demonstrated"));
+        const refunded = { order: "7", amount: 12.5, receipt: expect.any(String) };
+        expect(await call(target, order, bound)).toEqual([200, refunded]);
+        expect(await call(target, order, bound)).toEqual(refusal("invocation_replayed"));
+        const invocation_id = bound["x-service-invocation-id"];
+        const outcome = () =>
+          world.api
+            .db("invocations as i")
+            .join("outcomes as o", "o.event_id", "i.event_id")
+            .where({ "i.invocation_id": invocation_id })
+            .first("o.outcome", "o.detail");
+        await expect.poll(outcome).toEqual({ outcome: "executed", detail: "HTTP 200" });
+
+        const late = await prove();
+        await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
+        expect(await call("/orders", order, late)).toEqual(refusal("delegation_revoked"));
+      } finally {
+        server.kill();
+      }
+    });
   });
 });

@@ -1,0 +1,1 @@
+"""The guard in web frameworks."""

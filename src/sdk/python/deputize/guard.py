@@ -1,0 +1,309 @@
+"""Protects code, and runs it only after an explicit `allow` decision."""
+
+import asyncio
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Set
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Generic, Literal, TypeVar, cast
+
+from .authority import Authority, Outcome, Refused, Report, grant_authority, receipt_id_of
+from .challenges import LONGEST_WAIT, Challenge, ChallengeLimit, read_challenge
+from .enforcement import Finding, Refusal, Ruling, rule
+from .exchange import Exchange, Exchanger
+from .operation import BoundOperation, Operation, Verifier
+from .outcomes import OutcomeReport, OutcomeReporter
+from .payload import ABSENT, frozen_copy
+from .proof import ProofSource
+from .question import AuthorizeCall, Question, read_question
+from .record import Cause, VerificationRecord, refusal_of
+from .route import Route
+from .settings import GuardFault, GuardSettings, Principals, Service
+
+__all__ = [
+    "ABSENT",
+    "Authority",
+    "AuthorizeCall",
+    "BoundOperation",
+    "Cause",
+    "Challenge",
+    "Executed",
+    "Finding",
+    "Guard",
+    "GuardFault",
+    "GuardSettings",
+    "Operation",
+    "Outcome",
+    "Principals",
+    "ProofSource",
+    "Refusal",
+    "Refused",
+    "Route",
+    "VerificationRecord",
+    "Verifier",
+]
+
+T = TypeVar("T")
+_ROOT_ID = re.compile("[0-9a-f]{32}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Executed(Generic[T]):
+    """The value of an action that ran, and its authority."""
+
+    value: T
+    authority: Authority
+
+
+class Guard:
+    """Asks the service about each action. Raises TypeError for invalid settings.
+
+    Does not connect before the first call. Each method ends in `_async` for callers in an event loop. Any
+    fault of the request, the service or the network is a refusal, not an error. The methods raise TypeError
+    if the application passed invalid arguments.
+    """
+
+    def __init__(
+        self, base_url: str, api_key: str | Callable[[], str], settings: GuardSettings | None = None
+    ) -> None:
+        self._settings = settings or GuardSettings()
+        self._service = Service(base_url, api_key, self._settings.word)
+        self._exchanger = Exchanger(self._settings.ssl_context)
+        self._outcomes = OutcomeReporter(self._service, self._settings, self._exchanger)
+        self._limit = ChallengeLimit(self._settings.challenges_per_second)
+        principals = self._settings.principals
+        self._principals = None if principals is None or callable(principals) else _root_ids(principals)
+
+    def __call__(
+        self,
+        required_scope: str | Callable[[Any], str | None],
+        *,
+        proof: Callable[[Any], ProofSource | None] | None = None,
+        payload: Callable[[Any], object] | None = None,
+        operation: Callable[[Any], Operation] | Literal[True] | None = None,
+        context: Callable[[Any], dict[str, str | int | float]] | None = None,
+    ) -> Any:
+        """Returns FastAPI's `Depends`, for a parameter like `who: Annotated[Authority, guard("data:write")]`.
+
+        The functions get the request (see `Route`). The application needs `GuardMiddleware`.
+        """
+        from .frameworks.fastapi import depends  # noqa: PLC0415 (not every application has FastAPI)
+
+        return depends(self, Route(required_scope, proof, payload, operation, context))
+
+    def authorize(self, call: AuthorizeCall) -> Authority | Refused:
+        """Calls verify once and applies the enforcement table. Runs no action and reports no outcome."""
+        return _finished(self._authorize(call, is_async=False))
+
+    async def authorize_async(self, call: AuthorizeCall) -> Authority | Refused:
+        """Returns the same as `authorize`."""
+        return await self._authorize(call, is_async=True)
+
+    def run(self, call: AuthorizeCall, action: Callable[[Any, Authority], T]) -> Executed[T] | Refused:
+        """Runs `action` with the read-only copy of the payload if the action is allowed.
+
+        Then reports `executed`. If `action` raises, reports `failed` and raises the error again. An action
+        that refuses for its own reasons must first call `authority.report("refused_by_receiver")`.
+        """
+        authority = self.authorize(call)
+        if isinstance(authority, Refused):
+            return authority
+        try:
+            value = action(authority.payload, authority)
+        except BaseException as error:
+            authority.report("failed", type(error).__name__)
+            raise
+        authority.report("executed")
+        return Executed(value, authority)
+
+    async def run_async(
+        self, call: AuthorizeCall, action: Callable[[Any, Authority], Awaitable[T]]
+    ) -> Executed[T] | Refused:
+        """Does the same as `run`, with an async action."""
+        authority = await self.authorize_async(call)
+        if isinstance(authority, Refused):
+            return authority
+        try:
+            value = await action(authority.payload, authority)
+        except BaseException as error:
+            authority.report("failed", type(error).__name__)
+            raise
+        authority.report("executed")
+        return Executed(value, authority)
+
+    def challenge(self, address: str = "") -> Challenge | None:
+        """Returns a challenge of the guard's own connection, for an agent that has another API key.
+
+        `address`: the IP address of the caller. Returns `None` beyond `challenges_per_second`, or if the
+        service returns no challenge.
+        """
+        return _finished(self._challenge(address, is_async=False))
+
+    async def challenge_async(self, address: str = "") -> Challenge | None:
+        """Returns the same as `challenge`."""
+        return await self._challenge(address, is_async=True)
+
+    def flush(self) -> None:
+        """Waits until all outcomes are reported or given up. Call it before the process exits."""
+        self._outcomes.flush()
+
+    async def flush_async(self) -> None:
+        """Does the same as `flush`."""
+        await asyncio.to_thread(self._outcomes.flush)
+
+    def header(self, name: str) -> str:
+        """Returns the lower-case name of a service header, such as `x-service-proof` for `proof`."""
+        return self._service.header(name)
+
+    async def _authorize(self, call: AuthorizeCall, *, is_async: bool) -> Authority | Refused:
+        asked_at = _now()
+        question = read_question(call, self._settings.verifier)
+        if isinstance(question, str):
+            return await self._refuse(question, call.required_scope, None, asked_at, None, is_async)
+        scope, operation = question.required_scope, question.operation
+
+        async def refuse(cause: Cause, ruling: Ruling | None) -> Refused:
+            return await self._refuse(cause, scope, operation, asked_at, ruling, is_async)
+
+        key = self._service.key()
+        if key is None:
+            return await refuse("no_api_key", None)
+        ruling = rule(await self._post("verify", key, question.body, self._settings.timeout, is_async))
+        if ruling.finding == "invalid_scope":
+            self._settings.on_fault(GuardFault("scope_not_accepted", required_scope=scope))
+        if ruling.finding != "allow" or ruling.refusal is not None:
+            return await refuse(ruling.finding, ruling)
+        is_replay = operation is not None and ruling.answer.get("replayed") is True
+        if is_replay and self._settings.replays == "refuse":
+            return await refuse("replayed", ruling)
+        report = self._report_of(question, ruling)
+        try:
+            fault = await self._principal_fault(ruling, is_async)
+            if fault is not None:
+                report("not_attempted", fault)
+                return await refuse(fault, ruling)
+            record = _record("allow", scope, operation, asked_at, ruling, None)
+            if await self._retain(record, is_async):
+                return grant_authority(record, scope, question.payload, report)
+        except BaseException as error:
+            report("not_attempted", type(error).__name__)
+            raise
+        report("not_attempted", "the record of the verification was not retained")
+        cause: Cause = "record_not_retained"
+        refusal = refusal_of(cause, ruling)
+        return Refused(refusal, _record(cause, scope, operation, asked_at, ruling, refusal))
+
+    async def _refuse(
+        self,
+        cause: Cause,
+        scope: str | None,
+        operation: BoundOperation | None,
+        asked_at: str,
+        ruling: Ruling | None,
+        is_async: bool,
+    ) -> Refused:
+        refusal = refusal_of(cause, ruling)
+        record = _record(cause, scope, operation, asked_at, ruling, refusal)
+        await self._retain(record, is_async)
+        return Refused(refusal, record)
+
+    async def _retain(self, record: VerificationRecord, is_async: bool) -> bool:
+        try:
+            await _awaited(self._settings.retain(record), is_async)
+        except Exception as error:
+            self._settings.on_fault(GuardFault("record_not_retained", error=error))
+            return False
+        return True
+
+    async def _principal_fault(self, ruling: Ruling, is_async: bool) -> Cause | None:
+        """Returns the reason why the guard must not act on an `allow` decision, if there is one."""
+        principals, accepted = self._settings.principals, self._principals
+        if principals is None:
+            return None
+        try:
+            if accepted is None and callable(principals):
+                accepted = _root_ids(cast(object, await _awaited(principals(), is_async)))
+        except Exception as error:
+            self._settings.on_fault(GuardFault("principals_not_read", error=error))
+            return "principals_not_read"
+        human_id = ruling.answer.get("human_id")
+        is_accepted = accepted is not None and isinstance(human_id, str) and human_id in accepted
+        return None if is_accepted else "principal_not_accepted"
+
+    def _report_of(self, question: Question, ruling: Ruling) -> Report:
+        receipt_id = receipt_id_of(ruling.answer)
+        operation = question.operation
+        is_reported = False
+
+        def report(outcome: Outcome, detail: str | None = None) -> None:
+            nonlocal is_reported
+            if is_reported or operation is None or receipt_id is None:
+                return
+            is_reported = True
+            sent = OutcomeReport(operation["invocation_id"], receipt_id, outcome, detail, _now())
+            self._outcomes.report(sent)
+
+        return report
+
+    async def _challenge(self, address: str, *, is_async: bool) -> Challenge | None:
+        key = self._service.key()
+        if key is None or not self._limit.takes(address):
+            return None
+        seconds = min(self._settings.timeout, LONGEST_WAIT)
+        return read_challenge(await self._post("challenge", key, b"", seconds, is_async))
+
+    async def _post(self, path: str, key: str, body: bytes, seconds: float, is_async: bool) -> Exchange:
+        url, headers = self._service.address(path), {self._service.header("api-key"): key}
+        exchange = self._exchanger.post(url, headers, body, seconds)
+        return await asyncio.wrap_future(exchange) if is_async else exchange.result()
+
+
+def _record(
+    cause: Cause,
+    scope: str | None,
+    operation: BoundOperation | None,
+    asked_at: str,
+    ruling: Ruling | None,
+    refusal: Refusal | None,
+) -> VerificationRecord:
+    answer = frozen_copy({} if ruling is None else ruling.answer)
+    status = None if ruling is None else ruling.status
+    return VerificationRecord(
+        cause, scope, operation, asked_at, status, cast(MappingProxyType[str, Any], answer), refusal
+    )
+
+
+def _root_ids(value: object) -> frozenset[str]:
+    if not isinstance(value, list | tuple | Set):
+        raise TypeError("principals: must be a list or set of root ids, or a function that returns one")
+    ids = cast(list[object], list(value))
+    if not all(isinstance(each, str) and _ROOT_ID.fullmatch(each) for each in ids):
+        raise TypeError("principals: root ids have 32 lower-case hex digits")
+    return frozenset(cast(list[str], ids))
+
+
+async def _awaited(value: Any, is_async: bool) -> Any:
+    """Waits for the result of an application's function. Raises TypeError for an async one in a sync call."""
+    if not inspect.isawaitable(value):
+        return value
+    if is_async:
+        return await value
+    if inspect.iscoroutine(value):
+        value.close()
+    raise TypeError("an async function of the settings needs authorize_async or run_async")
+
+
+def _finished(work: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine that never waits for an event loop."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return cast(T, end.value)
+    work.close()
+    raise RuntimeError("the guard waited for an event loop in a call without one")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

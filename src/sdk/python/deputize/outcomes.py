@@ -1,0 +1,91 @@
+"""Reports of outcomes, in the background."""
+
+import asyncio
+import json
+import threading
+import unicodedata
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+
+from .authority import Outcome
+from .exchange import Answer, Exchanger
+from .settings import GuardFault, GuardSettings, Service
+
+_PAUSES = (0.0, 0.5, 2.0)
+_LONGEST_DETAIL = 500
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeReport:
+    """The outcome of an operation that the service allowed."""
+
+    invocation_id: str
+    receipt_id: str
+    outcome: Outcome
+    detail: str | None
+    occurred_at: str
+
+
+class OutcomeReporter:
+    """Sends each outcome until the service accepts it, at most three times.
+
+    A repeated report is safe, because the service gives the same response to it. The reporter gives up early
+    if the response would stay the same. When it gives up, it calls `on_fault`.
+    """
+
+    def __init__(self, service: Service, settings: GuardSettings, exchanger: Exchanger) -> None:
+        self._service = service
+        self._settings = settings
+        self._exchanger = exchanger
+        self._lock = threading.Lock()
+        self._unfinished: set[Future[None]] = set()
+
+    def report(self, report: OutcomeReport) -> None:
+        future = self._exchanger.start(self._deliver(report))
+        with self._lock:
+            self._unfinished.add(future)
+        future.add_done_callback(self._forget)
+
+    def flush(self) -> None:
+        """Waits for all reports that have begun."""
+        with self._lock:
+            unfinished = set(self._unfinished)
+        wait(unfinished)
+
+    def _forget(self, future: Future[None]) -> None:
+        with self._lock:
+            self._unfinished.discard(future)
+
+    async def _deliver(self, report: OutcomeReport) -> None:
+        status: int | None = None
+        for pause in _PAUSES:
+            await asyncio.sleep(pause)
+            status = await self._attempt(report)
+            if status == 200:
+                return
+            if status is not None and status != 429 and status < 500:
+                break
+        fault = GuardFault(
+            "outcome_not_reported", invocation_id=report.invocation_id, outcome=report.outcome, status=status
+        )
+        self._settings.on_fault(fault)
+
+    async def _attempt(self, report: OutcomeReport) -> int | None:
+        key = self._service.key()
+        if key is None:
+            return None
+        body = {"outcome": report.outcome, "receipt_id": report.receipt_id, "occurred_at": report.occurred_at}
+        if report.detail is not None:
+            body["detail"] = _plain(report.detail)
+        url = self._service.address("invocations", report.invocation_id, "outcome")
+        headers = {self._service.header("api-key"): key}
+        sent = json.dumps(body).encode()
+        exchange = await self._exchanger.exchange(url, headers, sent, self._settings.timeout)
+        return exchange.status if isinstance(exchange, Answer) else None
+
+
+def _plain(detail: str) -> str:
+    """Converts a detail to a form that the service accepts: well-formed, short, no control characters."""
+    normal = unicodedata.normalize("NFC", detail)
+    kept = (" " if unicodedata.category(each) == "Cc" else each for each in normal[:_LONGEST_DETAIL])
+    return "".join("\ufffd" if unicodedata.category(each) == "Cs" else each for each in kept)

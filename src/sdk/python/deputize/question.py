@@ -1,0 +1,137 @@
+"""Calls of verify."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .operation import BoundOperation, Operation, Verifier, bind_operation
+from .payload import ABSENT, frozen_copy, payload_digest
+from .proof import Proof, ProofSource, read_proof
+from .protocol.resource_path import hides_dot_segment
+from .protocol.scopes import CUSTOM_FORM, is_requirable_scope
+from .record import Cause
+from .settings import demand
+
+Facts = Mapping[str, str | int | float]
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizeCall:
+    """The action to authorize.
+
+    - `required_scope`: the scope that the action requires. Without a scope, the action is refused
+    - `proof`: the proof from the request. Without a proof, the action is refused
+    - `payload`: the input of the action, plain data or bytes. An operation's proof must be bound to it
+    - `operation`: if set, requires a proof that was made for this one action
+    - `context`: facts about the request, such as `amount`, `currency` or `path`, with the names that verify
+      expects. With an operation, leave out `resource_id` and `path`: they are the operation's
+    - `unread_body`: whether the request's body is not in `payload`. A proof cannot be bound to such a body
+    """
+
+    required_scope: str | None
+    proof: ProofSource | None
+    payload: object = ABSENT
+    operation: Operation | None = None
+    context: Facts | None = None
+    unread_body: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A call of verify, ready to send. Later changes to the caller's objects have no effect on it."""
+
+    required_scope: str
+    operation: BoundOperation | None
+    payload: object
+    body: bytes
+
+
+def read_question(call: AuthorizeCall, verifier: Verifier | None) -> Question | Cause:
+    """Returns the cause if the guard can refuse the request without calling verify.
+
+    Raises TypeError if the application passed invalid arguments.
+    """
+    scope = call.required_scope
+    if not scope:
+        return "no_scope"
+    demand_scope(scope)
+    if call.proof is None or call.proof == "":
+        return "no_proof"
+    proof = read_proof(call.proof)
+    if proof is None:
+        return "malformed_proof"
+    context = _facts_of(call)
+    fault = _fault_of(context)
+    if fault is not None:
+        return fault
+    try:
+        payload = frozen_copy(call.payload)
+        if call.operation is None:
+            return _question(scope, proof, payload, context, None)
+        if call.unread_body:
+            return "unbindable_payload"
+        if verifier is None:
+            raise TypeError("verifier: is required for proofs bound to an operation")
+        agent_id = call.operation.agent_id if call.operation.agent_id is not None else proof.agent_id
+        if not agent_id or not call.operation.invocation_id:
+            return "incomplete_operation"
+        operation = bind_operation(
+            call.operation,
+            agent_id=agent_id,
+            required_scope=scope,
+            verifier=verifier,
+            payload_digest=payload_digest(payload),
+        )
+        return _question(scope, proof, payload, context, operation)
+    except ValueError:
+        # Also text and numbers of the context that JSON cannot represent.
+        return "unbindable_payload"
+
+
+def demand_scope(required_scope: str) -> None:
+    """Raises TypeError for a scope that no certificate can grant, which is a mistake of the application."""
+    demand(
+        is_requirable_scope(required_scope),
+        "required_scope: must be one scope of the vocabulary, "
+        f"or {CUSTOM_FORM} of two to four parts; no wildcard",
+    )
+
+
+def _facts_of(call: AuthorizeCall) -> Facts:
+    """Returns the facts of a call. With an operation, takes its resource and path, without the path's query.
+
+    Raises TypeError if the context names others, because they would belong to another action.
+    """
+    facts = dict(call.context or {})
+    if call.operation is None:
+        return facts
+    path = (call.operation.requested_path or "").split("?", 1)[0]
+    for name, value in (("resource_id", call.operation.resource_id or ""), ("path", path)):
+        demand(
+            facts.get(name, value) == value, f"context: leave out {name}, because the operation determines it"
+        )
+        if value:
+            facts[name] = value
+    return facts
+
+
+def _fault_of(facts: Facts) -> Cause | None:
+    amount = facts.get("amount", 0)
+    is_number = isinstance(amount, int | float) and not isinstance(amount, bool) and 0 <= amount < math.inf
+    if not is_number:
+        return "invalid_amount"
+    return "hidden_dot_segment" if hides_dot_segment(str(facts.get("path", ""))) else None
+
+
+def _question(
+    scope: str, proof: Proof, payload: object, context: Facts, operation: BoundOperation | None
+) -> Question:
+    others: dict[str, object] = {"required_scope": scope}
+    if operation is not None:
+        others["operation"] = dict(operation)
+    if context:
+        others["context"] = dict(context)
+    rest = json.dumps(others, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    body = f'{{"{proof.member}":{proof.json},{rest[1:]}'
+    return Question(scope, operation, payload, body.encode("utf-8"))

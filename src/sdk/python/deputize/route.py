@@ -1,0 +1,107 @@
+"""Guard settings of a route, for every framework."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from .authority import Outcome
+from .challenges import Challenge
+from .enforcement import NO_AUTHORITY, Refusal
+from .operation import Operation
+from .proof import ProofSource
+from .question import AuthorizeCall, Facts, demand_scope
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Guard settings of a route. Raises TypeError if `required_scope` is not a scope.
+
+    The functions get the framework's request.
+
+    - `required_scope`: the scope that the route requires. If a function returns none, the request is refused
+    - `proof`: returns the proof. By default, it is read from the header `X-Service-Proof`
+    - `payload`: returns the input of the action, by default the body if it is JSON
+    - `operation`: if set, requires proofs that were made for this one action. `True` names the action after
+      the method, as agents do by default. Omitted members are read from the request: the unchanged path and
+      query, and the headers `X-Service-Invocation-ID` and
+      `X-Service-Session-ID`. With a `proof_ref`, the agent id is in `X-Service-Agent-ID`
+    - `context`: returns facts about the request. With an operation, leave out `resource_id` and `path`
+    """
+
+    required_scope: str | Callable[[Any], str | None]
+    proof: Callable[[Any], ProofSource | None] | None = None
+    payload: Callable[[Any], object] | None = None
+    operation: Callable[[Any], Operation] | Literal[True] | None = None
+    context: Callable[[Any], Facts] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.required_scope, str) and self.required_scope:
+            demand_scope(self.required_scope)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestView:
+    """The parts of a request that every framework provides.
+
+    `header` returns the value of a service header, such as `proof`. `target`: path and query, unchanged, or
+    `None` if the server does not provide them. `body`: the parsed body, or `ABSENT`. `unread_body`: whether
+    the request has a body that is not in `body`.
+    """
+
+    header: Callable[[str], str | None]
+    method: str
+    target: str | None
+    body: object
+    unread_body: bool
+
+
+def call_of(route: Route, request: object, view: RequestView) -> AuthorizeCall:
+    """Returns the call for one request of a route."""
+    scope = route.required_scope
+    has_payload = route.payload is not None
+    return AuthorizeCall(
+        required_scope=scope(request) if callable(scope) else scope,
+        proof=view.header("proof") if route.proof is None else route.proof(request),
+        payload=view.body if route.payload is None else route.payload(request),
+        operation=_operation_of(route, request, view),
+        context=None if route.context is None else route.context(request),
+        unread_body=view.unread_body and not has_payload,
+    )
+
+
+def asks_for_challenge(view: RequestView, refusal: Refusal) -> bool:
+    """Returns whether the caller has shown no authority and asks for a challenge."""
+    return refusal.code == NO_AUTHORITY.code and view.header("challenge") == "wanted"
+
+
+def refusal_body(refusal: Refusal, challenge: Challenge | None) -> bytes:
+    """Returns a refusal's body, in the form of the service's own errors. It never names the verifier."""
+    error = {"code": refusal.code, "message": refusal.message, "status": refusal.status}
+    body: dict[str, Mapping[str, object]] = {"error": error}
+    if challenge is not None:
+        body["challenge"] = {"challenge": challenge.challenge, "expires_at": challenge.expires_at}
+    return json.dumps(body).encode()
+
+
+def outcome_of_status(status: int) -> Outcome:
+    """Returns the outcome that the status of a completed response implies."""
+    if status >= 500:
+        return "failed"
+    return "refused_by_receiver" if status >= 400 else "executed"
+
+
+def _operation_of(route: Route, request: object, view: RequestView) -> Operation | None:
+    if route.operation is None:
+        return None
+    given = Operation(action=view.method) if route.operation is True else route.operation(request)
+    target = view.target if given.requested_path is None else given.requested_path
+    if target is None:
+        raise TypeError("operation: needs requested_path, because the server does not provide the raw path")
+    return replace(
+        given,
+        invocation_id=given.invocation_id or view.header("invocation-id"),
+        session_id=view.header("session-id") if given.session_id is None else given.session_id,
+        agent_id=view.header("agent-id") if given.agent_id is None else given.agent_id,
+        requested_path=target,
+    )
