@@ -26,6 +26,7 @@ import type { MemberAnswer } from "../../organizations/member_routes.ts";
 import type { OrganizationAnswer } from "../../organizations/routes.ts";
 import type { AcceptedPrincipalAnswer } from "../../platforms/accepted_principal_routes.ts";
 import type { AccountAgentAnswer } from "../../platforms/agents/account_agents_routes.ts";
+import type { CreatedKey, KeyAnswer } from "../../platforms/api_keys/key_routes.ts";
 import type { RotatedKey } from "../../platforms/api_keys/rotate_key.ts";
 import type { ConnectionAnswer } from "../../platforms/connections/connection_key_routes.ts";
 import type { AdoptionAnswer } from "../../platforms/declared/adoption_routes.ts";
@@ -119,6 +120,9 @@ export type Answers = {
   remove_connection: { removed_at: string };
   rotate_api_key: RotatedKey;
   end_former_api_keys: { ended: string[] };
+  list_api_keys: PageOf<KeyAnswer>;
+  create_api_key: CreatedKey;
+  end_api_key: { ended_at: string };
   list_agents: PageOf<AgentAnswer>;
   list_namespace_bindings: { namespace_bindings: NamespaceBindingAnswer[] };
   accept_namespace_binding: NamespaceBindingAnswer;

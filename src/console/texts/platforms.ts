@@ -9,6 +9,7 @@ export const PLATFORM_NOTICES = {
   acceptance_ended: "The identity is no longer accepted.",
   adoption_confirmed: "Confirmed. The object may take the platform over, once.",
   adoption_withdrawn: "Withdrawn. No object may take the platform over.",
+  key_ended: "The key has ended.",
   keys_ended: "The former keys have ended. Only the current key is valid.",
   connection_removed: "The platform and its connection are removed.",
   namespace_accepted: "The namespace acts for you within these bounds.",
@@ -194,10 +195,23 @@ export const CONNECTIONS = {
   history: "Its decisions in the history",
 
   keys: "API keys",
-  keysLead: "Only the beginning of a key is shown. If you lose a key, replace it.",
+  keysLead:
+    "Only the beginning of a key is shown. If you lose the full key, replace it. If you lose another key, end it and make a new one.",
   keysTable: "API keys of this connection",
   key: "Begins with",
   made: "Made",
+  keyFor: "For",
+  keyRoles: { full: "everything of this connection", verify: "verifying only", agent: "the agent" },
+  keyUsed: "Last used",
+  keyUnused: "not yet",
+  newNarrowKey: "New key for one purpose",
+  newNarrowKeyLead:
+    "Give it to an agent that only proves its own authority, or to an application that only verifies. Whoever gets such a key can do nothing else with it.",
+  makeNarrowKey: "Make the key",
+  endNarrowKey: "End a key",
+  endNarrowKeyLead: "The agent or the application that uses the key is refused from then on.",
+  onceNarrow:
+    "The key was made when the form was sent the first time, and was shown then. No page shows it twice. If you did not see it, end it and make another one.",
   state: "State",
   current: "current",
   ending: "good until",

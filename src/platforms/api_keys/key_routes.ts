@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Clock } from "../../clock.ts";
+import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
@@ -9,7 +9,7 @@ import { type KeyRole, narrowRoles, type Route, route } from "../../route.ts";
 import { ownConnection } from "../platform_record.ts";
 import { isKeyPrefix } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
-import { createNarrowKey, endNarrowKey, requireAgent } from "./narrow_keys.ts";
+import { createNarrowKey, endNarrowKey, KEPT_SECONDS, requireAgent } from "./narrow_keys.ts";
 
 /** Dependencies of the routes of API keys. */
 export type KeyDeps = {
@@ -93,7 +93,7 @@ type ListedRow = {
 const newestFirst: PageOrder = { time: "k.created_at", id: "k.key_prefix", isId: isKeyPrefix };
 
 /** `GET …/connections/{connection_id}/keys`: lists a connection's API keys with their last use. */
-function listKeysRoute({ db }: KeyDeps): Route {
+function listKeysRoute({ db, clock }: KeyDeps): Route {
   return route({
     id: "list_api_keys",
     method: "GET",
@@ -114,7 +114,9 @@ function listKeysRoute({ db }: KeyDeps): Route {
       const narrow = db("narrow_keys")
         .where({ connection_id })
         .select("key_prefix", "created_at", "ended_at as ends_at", "role", "agent_id", "made_with");
+      const since = addSeconds(clock.now(), -KEPT_SECONDS);
       const found = db
+        .where((key) => key.whereNull("k.ends_at").orWhere("k.ends_at", ">", since))
         .from(db.raw("(? union all ?) as k", [full, narrow]))
         .leftJoin("key_uses as u", "u.key_prefix", "k.key_prefix")
         .select("k.*", "u.used_at");

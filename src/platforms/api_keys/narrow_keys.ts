@@ -9,7 +9,8 @@ import type { ApiKeyFinder } from "./api_key_finder.ts";
 
 /** Limit for the narrow keys of one connection that are not ended. */
 const MAX_KEYS = 100;
-const KEPT_SECONDS = 7 * 24 * 3_600;
+/** Seconds for which an ended key stays in the list. */
+export const KEPT_SECONDS = 7 * 24 * 3_600;
 
 /** A key to create. `agentId` is the agent of an agent key. `madeWith` is the prefix of the caller's key. */
 export type NewNarrowKey = {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Person, startApi, type TestApi } from "../../support/api.ts";
-import { registerPlatform, type TestPlatform } from "../../support/platform_world.ts";
+import { createAgent, registerPlatform, type TestPlatform } from "../../support/platform_world.ts";
 import { type Browser, browserOf, type Shown } from "../support/console.ts";
 
 const KEY = /dpz_\w{8}_\w{43}_\w{6}/;
@@ -99,6 +99,31 @@ describe("the API key", () => {
       expect(refused.text).toContain('id="rotate-grace_seconds-fault"');
     }
     expect(await good(given, given.platform.apiKey)).toEqual([true]);
+  });
+});
+
+describe("a key for one purpose", () => {
+  const self = (key: string) =>
+    api.client().get("/v1/service/keys/self", { headers: { "x-service-api-key": key } });
+
+  test("can be made on the connection's page, appears once, and can be ended there", async () => {
+    const given = await scene();
+    const agentId = await createAgent(api.client(), given.platform, { name: "courier" });
+    const opened = await given.browser.open(given.path);
+    const made = await opened.send("create_key", { purpose: agentId });
+    const key = /dpza_\w{8}_\w{43}_\w{6}/.exec(made.text)?.[0] ?? "none";
+    expect((await self(key)).body).toMatchObject({ role: "agent", agent_id: agentId });
+    const again = await opened.send("create_key", { purpose: agentId });
+    expect([again.status, again.text.includes(key)]).toEqual([200, false]);
+    const listed = await given.browser.open(given.path);
+    expect(listed.words).toMatch(/dpza_\w{8}… the agent courier .* not yet ✓ current/);
+    expect(listed.text).not.toContain(key);
+    const ended = await listed.send("end_key", { api_key_prefix: key.slice(0, 13) });
+    expect(ended.words).toContain("The key has ended.");
+    expect(ended.text).not.toContain('value="end_key"');
+    expect((await self(key)).status).toBe(401);
+    const verify = await (await given.browser.open(given.path)).send("create_key", { purpose: "verify" });
+    expect(verify.text).toMatch(/dpzv_\w{8}_\w{43}_\w{6}/);
   });
 });
 

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { askForBinding } from "../../../src/clusters/namespace_binding.ts";
 import { declaration, declarations, newUid } from "../../platforms/declarations.ts";
 import type { Person, TestApi } from "../../support/api.ts";
+import { createKey } from "../../support/narrow_keys.ts";
 import { createAgent, registerPlatform } from "../../support/platform_world.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
@@ -28,7 +29,8 @@ export async function platformViewer(
   const { client, accountId } = person;
   const platform = await registerPlatform(person, { name, description }, ORGANIZATION_PLATFORMS);
   const { platformId, connectionId } = platform;
-  await createAgent(api.client(), platform);
+  const agentId = await createAgent(api.client(), platform);
+  await createKey(api, platform, { role: "agent", agent_id: agentId });
   await client.call("PATCH", `/v1/service/connections/${connectionId}`, { body: { verifier_id: verifier } });
   await client.post(`/v1/service/connections/${connectionId}/rotate-key`, { grace_seconds: 3_600 });
   const { humanId } = await api.person();

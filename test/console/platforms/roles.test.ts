@@ -51,7 +51,7 @@ async function memberOf(role: MemberRole) {
 
 const developers = {
   change: ["change"],
-  connection: ["end_former"],
+  connection: ["end_former", "create_key", "end_key"],
   rotate: ["rotate"],
   settings: ["change"],
   remove: ["remove"],

@@ -4,19 +4,17 @@ import type { ConnectionAnswer } from "../../../platforms/connections/connection
 import { page, type Visit } from "../../core/page.ts";
 import { areaField, checkField, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
-import { table } from "../../elements/listing.ts";
-import { countdown } from "../../elements/secrets.ts";
-import { badge, copyable, facts, time } from "../../elements/values.ts";
+import { copyable, facts } from "../../elements/values.ts";
+import { KEY_OPERATIONS, keyForms, keysSection } from "./api_keys.ts";
 import { callbackBadge, declaredNote } from "./platform.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
-type ApiKey = ConnectionAnswer["api_keys"][number];
 
 /** The page about how an application connects to the service: its API keys, its name and its callback. */
 export const connectionPage = page<Loaded>({
   id: "connection",
   path: "/console/connections/{connection_id}",
-  operations: ["get_connection", "list_agents", "end_former_api_keys"],
+  operations: ["get_connection", "list_agents", ...KEY_OPERATIONS],
   load,
   title: ({ texts }, { connection }) => texts.connections.title(connection.platform.name),
   back: ({ at }, { connection: { platform } }) => ({
@@ -27,71 +25,23 @@ export const connectionPage = page<Loaded>({
     const { connection } = loaded;
     return html`<p class="lead">${visit.texts.connections.lead}</p>
       ${declaredNote(visit, connection)}
-      ${keys(visit, connection)}${settings(visit, loaded)}
+      ${keysSection(visit, loaded)}${settings(visit, loaded)}
       <div class="cards">${callback(visit, connection)}${removing(visit, connection)}</div>`;
   },
-  forms: {
-    end_former: {
-      async submit({ call, params, at }) {
-        await call("end_former_api_keys", { params });
-        return { to: at(`/connections/${params.connection_id}`), notice: "keys_ended" };
-      },
-    },
-  },
+  forms: keyForms,
 });
 
 async function load({ call, params }: Visit) {
-  const [connection, agents] = await Promise.all([
+  const query = { limit: "100" };
+  const [connection, agents, keys] = await Promise.all([
     call("get_connection", { params }),
-    call("list_agents", { params, query: { limit: "100" } }),
+    call("list_agents", { params, query }),
+    call("list_api_keys", { params, query }),
   ]);
-  return { connection, agents };
+  return { connection, agents, keys };
 }
 
 const path = ({ connection_id }: ConnectionAnswer) => `/connections/${connection_id}`;
-
-function keys(visit: Visit, connection: ConnectionAnswer): Html {
-  const words = visit.texts.connections;
-  const isInGrace = connection.api_keys.some((key) => stateOf(visit, key) === "ending");
-  return html`<section class="card"><h2>${words.keys}</h2>
-    <p class="quiet">${words.keysLead}</p>
-    ${table<ApiKey>({
-      caption: words.keysTable,
-      items: connection.api_keys,
-      empty: undefined,
-      columns: [
-        { label: words.key, cell: ({ api_key_prefix }) => html`<code>${api_key_prefix}…</code>` },
-        { label: words.made, cell: ({ created_at }) => time(created_at) },
-        { label: words.state, cell: (key) => keyState(visit, key) },
-      ],
-    })}
-    ${visit.may("rotate_api_key") && html`<p class="actions"><a class="button" href=${visit.at(`${path(connection)}/rotate-key`)}>${words.rotate}</a></p>`}
-    ${
-      isInGrace &&
-      visit.may("end_former_api_keys") &&
-      form(visit, {
-        name: "end_former",
-        content: html`<p>${words.endFormerLead}</p>`,
-        submit: words.endFormer,
-        tone: "quiet",
-      })
-    }
-  </section>`;
-}
-
-function stateOf({ now }: Visit, { valid_until }: ApiKey): "current" | "ending" | "ended" {
-  if (valid_until === null) return "current";
-  return Date.parse(valid_until) > now.getTime() ? "ending" : "ended";
-}
-
-function keyState(visit: Visit, key: ApiKey): Html {
-  const words = visit.texts.connections;
-  const state = stateOf(visit, key);
-  const end = new Date(key.valid_until ?? 0);
-  if (state === "current") return badge(words.current, "good");
-  if (state === "ended") return html`${badge(words.ended)} ${time(end)}`;
-  return html`${badge(words.ending, "warn")} ${time(end)} <span class="quiet">(${countdown(visit, end)})</span>`;
-}
 
 function settings(visit: Visit, { connection, agents: { items, next_cursor } }: Loaded): Html {
   const words = visit.texts.connections;
