@@ -17,6 +17,8 @@ import {
 import { REFUSALS } from "../../src/sdk/agent/errors.ts";
 import { createGuard, type Guard, type GuardSettings, guardExpress } from "../../src/sdk/guard.ts";
 import { type Application, proofApi } from "../proofs/application.ts";
+import { createKey } from "../support/narrow_keys.ts";
+import { createAgent as createAgentAt } from "../support/platform_world.ts";
 import { APPLICATIONS } from "./framework_apps.ts";
 
 const world = proofApi();
@@ -50,11 +52,14 @@ async function listen(listener: RequestListener): Promise<{ url: string; stop():
 }
 
 /** Starts an Express application whose routes accept only proofs of the exact request. */
-async function startShop(application: Application): Promise<typeof shop> {
+async function startShop(
+  application: Application,
+  key: string = application.platform.apiKey,
+): Promise<typeof shop> {
   const seen = { handled: [] as unknown[], requests: 0 };
   const apiKey = () => {
     faults.shift()?.();
-    return application.platform.apiKey;
+    return key;
   };
   const guard = guardOf(application, { apiKey });
   const orders = express();
@@ -223,6 +228,33 @@ describe("agent.fetch to a guarded application", () => {
     const reasons = Object.entries(REASONS).filter(([, { decision }]) => decision === "deny");
     expect(Object.keys(REFUSALS)).toEqual(expect.arrayContaining(reasons.map(([reason]) => reason)));
     expect(reasons.length).toBeGreaterThan(8);
+  });
+});
+
+describe("an agent with a key of its own", () => {
+  test("acts for its agent only, at an application that has a verify key", async () => {
+    const [{ platform }, client] = [app, world.api.client()];
+    const keyOf = async (wish: { role: string; agent_id?: string }) =>
+      String((await createKey(world.api, platform, wish)).body.api_key);
+    const [agentKey, verifyKey] = [
+      await keyOf({ role: "agent", agent_id: app.agentId }),
+      await keyOf({ role: "verify" }),
+    ];
+    const second = await createAgentAt(client, platform);
+    const guarded = await startShop(app, verifyKey);
+    const settings = { baseUrl: world.api.url, verifiers: { [guarded.url]: "own" } } as const;
+    const sent = { scope, body: order };
+    const answer = await createAgent({ ...settings, apiKey: agentKey }).fetch(`${guarded.url}/orders`, sent);
+    expect([answer.status, guarded.handled.length]).toEqual([200, 1]);
+    for (const [apiKey, agentId, code] of [
+      [agentKey, second, "not_found"],
+      [verifyKey, app.agentId, "key_not_allowed"],
+    ] as const) {
+      const wrong = createAgent({ ...settings, apiKey, agentId }).fetch(`${guarded.url}/orders`, sent);
+      await expect(wrong).rejects.toMatchObject({ name: "AgentError", code });
+    }
+    expect(guarded.requests).toBe(1);
+    guarded.stop();
   });
 });
 

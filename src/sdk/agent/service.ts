@@ -55,9 +55,7 @@ export function createService(settings: Settings): Service {
   }
 
   async function readSelf(): Promise<Self> {
-    // A service without `keys/self` describes the connection of its keys elsewhere.
-    const known = await call("keys/self", undefined);
-    const { status, body } = known.status === 404 ? await call("connection", undefined) : known;
+    const { status, body } = await call("keys/self", undefined);
     const { connection_id: connectionId, verifier_id, workspace_id } = body;
     const agentId = settings.agentId ?? body.agent_id;
     if (status !== 200 || !isText(connectionId) || !isText(verifier_id) || !isText(workspace_id)) {
