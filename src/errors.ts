@@ -50,6 +50,10 @@ export const errorCodes = {
   principal_limit: [409, "A platform can accept at most 1,000 principals"],
   namespace_limit: [409, "An account can accept at most 1,000 namespaces"],
   address_taken: [409, "The address belongs to another account, or did in the last 7 days"],
+  address_changed: [
+    409,
+    "The address was changed in the last 7 days: delete the account later, or put the former address back first",
+  ],
   already_member: [409, "The address already belongs to a member"],
   member_limit: [409, "An organization can have at most 200 members and open invitations together"],
   last_owner: [409, "An organization must have an owner: make another member an owner first"],

@@ -9,6 +9,8 @@ import { keyId } from "../protocol/keys/hybrid.ts";
 import { type Route, route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
 import { grantAlphaCredits } from "./ledger/amounts.ts";
+import { noteCredited } from "./ledger/credited_addresses.ts";
+import type { CodeHashes } from "./sign_in/codes.ts";
 
 /**
  * Returns the schema of a display name: 1 to `max` characters after trimming, in NFC, without control
@@ -92,6 +94,7 @@ type AccountTypeDeps = {
   clock: Clock;
   vault: Pick<VaultClient, "createKey">;
   alphaCredits: number;
+  hashes: Pick<CodeHashes, "address">;
   accountCeiling: string[] | undefined;
 };
 
@@ -121,13 +124,15 @@ export function accountTypeRoute(deps: AccountTypeDeps): Route {
       if (onboardingStep !== "account_type") throw new ApiError("onboarding_step");
       const key = await createRootKey(deps, accountId);
       const humanId = keyId(key.public_key);
-      await deps.db.transaction((tx) => complete(tx, deps, { accountId, humanId, key, type: body }));
+      const credits = await deps.db.transaction((tx) =>
+        complete(tx, deps, { accountId, humanId, key, type: body }),
+      );
       return {
         body: {
           onboarding_step: "complete" as const,
           account_type: body.account_type,
           human_id: humanId,
-          credits: deps.alphaCredits,
+          credits,
         },
       };
     },
@@ -158,12 +163,13 @@ async function noteCeiling(
 
 type Completion = { accountId: string; humanId: string; key: RootKey; type: z.infer<typeof body> };
 
+/** Completes the onboarding, and returns the alpha credits. An address gets them once. */
 async function complete(
   tx: Transaction,
-  { clock, alphaCredits }: AccountTypeDeps,
+  { clock, alphaCredits, hashes }: AccountTypeDeps,
   { accountId, humanId, key, type }: Completion,
-): Promise<void> {
-  const completed = await tx("accounts")
+): Promise<number> {
+  const [completed] = await tx("accounts")
     .where({ account_id: accountId, onboarding_step: "account_type" })
     .update({
       onboarding_step: "complete",
@@ -172,7 +178,10 @@ async function complete(
       human_id: humanId,
       root_key_id: key.key_id,
       root_public_key: key.public_key,
-    });
-  if (completed !== 1) throw new ApiError("onboarding_step");
-  await grantAlphaCredits(tx, { accountId, amount: alphaCredits }, clock.now());
+    })
+    .returning("email");
+  if (completed === undefined) throw new ApiError("onboarding_step");
+  const amount = (await noteCredited(tx, hashes, completed.email)) ? alphaCredits : 0;
+  await grantAlphaCredits(tx, { accountId, amount }, clock.now());
+  return amount;
 }

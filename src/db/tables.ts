@@ -269,6 +269,7 @@ declare module "knex/types/tables.js" {
     sign_in_mails: SignInMailRow;
     account_codes: AccountCodeRow;
     former_addresses: FormerAddressRow;
+    credited_addresses: { address_hash: Buffer };
     session_families: SessionFamilyRow;
     sessions: SessionRow;
     idempotency_keys: IdempotencyKeyRow;

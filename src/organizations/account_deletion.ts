@@ -2,6 +2,8 @@ import { z } from "zod";
 import { spendCodes, storeCodes, tryCodes } from "../accounts/address/account_codes.ts";
 import { deletionMail } from "../accounts/address/address_mails.ts";
 import { accountCode, sendOrRefuse } from "../accounts/address/change_address.ts";
+import { refuseLatelyChanged } from "../accounts/former_addresses.ts";
+import { noteCredited } from "../accounts/ledger/credited_addresses.ts";
 import type { Mailer } from "../accounts/mail/smtp.ts";
 import { clearedCookies, lockFamilies } from "../accounts/sessions/sessions.ts";
 import type { CodeHashes } from "../accounts/sign_in/codes.ts";
@@ -92,9 +94,10 @@ function codeRoute(deps: DeletionDeps): Route {
       schema: z.object({ status: z.literal("code_sent") }),
       description: "The code is on its way",
     },
-    errors: ["rate_limited", "action_limited"],
+    errors: ["rate_limited", "action_limited", "address_changed"],
     async handle({ caller, ip }) {
       const { accountId, email } = caller.person;
+      await refuseLatelyChanged(db, accountId, clock.now());
       await actionLimits.within("confirm_account", [accountId], async () => {
         await rates.takeSend(ip);
         const { code } = await storeCodes({ db, hashes }, { accountId, email, newEmail: null }, clock.now());
@@ -121,7 +124,7 @@ function deleteRoute(deps: DeletionDeps): Route {
       description: "Deleted; the cookies are cleared",
       headers: { "Set-Cookie": "The three cookies, emptied" },
     },
-    errors: ["invalid_code", "last_owner"],
+    errors: ["invalid_code", "last_owner", "address_changed"],
     async handle({ caller, body }) {
       const codes = { code: body.address_code, newCode: null };
       const row = await tryCodes(deps, caller.person.accountId, codes, deps.clock.now());
@@ -140,6 +143,7 @@ async function deleteAccount(deps: DeletionDeps, row: AccountCodeRow): Promise<v
     const accounts = await accountsOf(tx, personId);
     await lockAll(tx, personId, accounts);
     await spendCodes(tx, row);
+    await refuseLatelyChanged(tx, personId, now);
     const ending: string[] = [];
     for (const accountId of accounts) {
       const members = await listMembers(tx, accountId);
@@ -152,6 +156,7 @@ async function deleteAccount(deps: DeletionDeps, row: AccountCodeRow): Promise<v
       }
     }
     for (const accountId of ending) await endAccount(tx, accountId, personId);
+    await noteCredited(tx, deps.hashes, row.email);
     await forgetPerson(tx, personId, now);
     return removeConnections(tx, deps.secretBox, ending, now);
   });

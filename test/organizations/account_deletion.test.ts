@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { addSeconds } from "../../src/clock.ts";
 import { browserOf } from "../console/support/console.ts";
 import { setScene } from "../http/walk/scene.ts";
-import { accountCode, addressCodes, deleteAccount } from "../support/account_codes.ts";
+import { accountCode, addressCodes, changeAddress, deleteAccount } from "../support/account_codes.ts";
 import { type Person, startApi, type TestApi } from "../support/api.ts";
 import { steeredClock } from "../support/clock.ts";
 import { actingFor, addMember } from "../support/members.ts";
@@ -173,6 +174,44 @@ describe("the deletion of an account", () => {
       email: opener.email,
       accounts: [],
     });
+  });
+
+  test("waits until nobody can put a former address back", async () => {
+    const { newEmail, undo } = await changeAddress(api, person);
+    const refused = await person.client.post("/v1/auth/account/deletion-code");
+    expect(errorCode(refused)).toBe("address_changed");
+    expect((await api.client().post("/v1/auth/address/undo", { token: await undo() })).status).toBe(200);
+    await person.client.signIn(person.email);
+    expect((await deleteAccount(api, person)).status).toBe(200);
+    const other = await api.person();
+    await other.client.post("/v1/auth/account/deletion-code");
+    const code = await accountCode(api, other.email);
+    await api.db("former_addresses").insert({
+      ...{ email: `former-${newEmail}`, account_id: other.accountId, token_hash: Buffer.from(newEmail) },
+      expires_at: addSeconds(api.clock.now(), 60),
+    });
+    expect(errorCode(await remove(other, code))).toBe("address_changed");
+    await api.db("former_addresses").update({ expires_at: api.clock.now() });
+    expect((await remove(other, code)).status).toBe(200);
+  });
+
+  test("does not lead to free credit again for the same address, and neither does a change of the address", async () => {
+    await api.db("credited_addresses").delete();
+    expect((await deleteAccount(api, person)).status).toBe(200);
+    const again = api.client();
+    await again.onboard(person.email);
+    expect((await again.get("/v1/auth/session")).body).toMatchObject({ credits: 0 });
+    const moved = await api.person();
+    await api.db("credited_addresses").delete();
+    const { answer, newEmail } = await changeAddress(api, moved);
+    expect(answer.status).toBe(200);
+    await api.db("former_addresses").delete();
+    for (const email of [moved.email, newEmail]) {
+      if (email === newEmail) expect((await deleteAccount(api, { ...moved, email })).status).toBe(200);
+      const client = api.client();
+      await client.onboard(email);
+      expect((await client.get("/v1/auth/session")).body).toMatchObject({ credits: 0 });
+    }
   });
 
   test("deletes nothing of other accounts", async () => {

@@ -11,6 +11,7 @@ import type { ClientRates } from "../../rates/client_rates.ts";
 import { type Route, route } from "../../route.ts";
 import { emailAddress } from "../email.ts";
 import { isReserved } from "../former_addresses.ts";
+import { noteCredited } from "../ledger/credited_addresses.ts";
 import { describeMailError, type Mail, type Mailer } from "../mail/smtp.ts";
 import { lockFamilies } from "../sessions/sessions.ts";
 import { type CodeHashes, plainCode } from "../sign_in/codes.ts";
@@ -87,7 +88,7 @@ function sendRoute(deps: AddressDeps): Route {
 }
 
 function changeRoute(deps: AddressDeps): Route {
-  const { db, clock, baseUrl } = deps;
+  const { db, clock, baseUrl, hashes } = deps;
   return route({
     id: "change_address",
     method: "POST",
@@ -111,7 +112,10 @@ function changeRoute(deps: AddressDeps): Route {
       const token = randomBytes(32).toString("hex");
       await sendOrRefuse(deps, changedMail(change, token, baseUrl));
       await refuseTaken(() =>
-        db.transaction((tx) => changeAddress(tx, row, { token, familyId: caller.familyId }, clock.now())),
+        db.transaction(async (tx) => {
+          await changeAddress(tx, row, { token, familyId: caller.familyId }, clock.now());
+          await noteCredited(tx, hashes, row.email);
+        }),
       );
       return { body: { email: change.newEmail } };
     },

@@ -78,6 +78,8 @@ export const ERRORS = {
     scope_not_requested: "Tick at least one thing that was asked for, and nothing else",
     invalid_invitation:
       "The code is wrong, was used or withdrawn, is older than 7 days, or is for another e-mail address than the one you signed in with. Ask the person who invited you for another code",
+    address_changed:
+      "The e-mail address was changed in the last 7 days. Delete the account later, or first put the former address back with the link in the mail to it",
     last_owner:
       "An organization always has an owner, and this is the only one. Make another member an owner first",
     already_member: "This address already belongs to a member",

@@ -256,6 +256,11 @@ begin
 end $$;
 `;
 
+const CREDITED = `
+-- Keyed hashes of the addresses whose accounts had the alpha credit. They outlive the account.
+create table credited_addresses (address_hash bytea primary key);
+`;
+
 /** Mails about requests, who set up what, and what requests, platforms and sign-ins say about themselves. */
 export const mailsAndMakers = {
   name: "0032_mails_and_makers",
@@ -268,6 +273,7 @@ export const mailsAndMakers = {
     EXPLANATIONS +
     ADDRESSES +
     LINKED_REQUESTS +
+    CREDITED +
     KEYS,
   indexes: [
     {

@@ -317,6 +317,11 @@ export const scenarios: Record<ErrorCode, Scenario> = {
     person.client.post(`/v1/service/platforms/${platform.platformId}/publish`),
   address_taken: async (api, { person }) =>
     (await changeAddress(api, person, (await api.person()).email)).answer,
+  address_changed: async (api) => {
+    const person = await api.person();
+    await changeAddress(api, person);
+    return person.client.post("/v1/auth/account/deletion-code");
+  },
   last_owner: (_, { person }) => person.client.post("/v1/service/organization/leave"),
   request_limit: async (api, scene) => {
     await copyRequest(api.db, scene.requestId, 50);
