@@ -21,7 +21,9 @@ class Order(BaseModel):
 
 
 @app.post("/orders")
-async def place(order: Order, who: Annotated[Authority, guard("data:read")]) -> dict[str, object]:
+async def place(
+    order: Order, who: Annotated[Authority, guard("data:read", operation=True)]
+) -> dict[str, object]:
     return {"item": order.item, "agent": who.agent_id, "person": who.human_id}
 
 

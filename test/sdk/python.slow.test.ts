@@ -7,6 +7,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { requestHash } from "../../src/protocol/documents/context_binding.ts";
 import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
+import { REFUSALS } from "../../src/sdk/agent/errors.ts";
 import { type Application, proofApi } from "../proofs/application.ts";
 import { codeBlocks } from "../support/markdown.ts";
 import { npmPackages, pythonPackages, ran } from "../support/outside_tools.ts";
@@ -16,7 +17,7 @@ import { canonicalForm, documents } from "./python/documents.ts";
 const ROOT = join(import.meta.dirname, "../..");
 const PACKAGE = join(ROOT, "src/sdk/python");
 const TESTS = join(import.meta.dirname, "python");
-const EXAMPLE = join(ROOT, "docs/examples/orders.py");
+const EXAMPLES = ["orders.py", "order_agent.py"].map((name) => join(ROOT, "docs/examples", name));
 /** Declarations that the other examples of the page need, in their order. */
 const GIVEN = [
   `from deputize.guard import Guard, Refusal
@@ -89,7 +90,7 @@ print(json.dumps([d.requires, d.version, sorted(map(str, d.files))]))`;
 
   test("has types and a style without faults", async () => {
     const config = join(PACKAGE, "pyproject.toml");
-    const paths = [join(PACKAGE, "deputize"), TESTS, EXAMPLE];
+    const paths = [join(PACKAGE, "deputize"), TESTS, ...EXAMPLES];
     const ruff = (...args: string[]) =>
       runs("-m", "ruff", ...args, "--no-cache", "--config", config, ...paths);
     const mypy = ["-m", "mypy", "--config-file", config, "--cache-dir", join(folder, "mypy"), ...paths];
@@ -109,10 +110,18 @@ print(json.dumps([d.requires, d.version, sorted(map(str, d.files))]))`;
     expect(code, said).toBe(0);
   });
 
+  test("has the errors of the TypeScript agent, with the same sentences", async () => {
+    const program = `from deputize.agent.errors import REFUSALS
+import json; print(json.dumps({code: [kind.__name__, text] for code, (kind, text) in REFUSALS.items()}))`;
+    const expected = Object.entries(REFUSALS).map(([code, [kind, text]]) => [code, [kind.name, text]]);
+    expect(JSON.parse((await runs("-c", program)).printed)).toEqual(Object.fromEntries(expected));
+  });
+
   test("has a page whose code works", async () => {
     const blocks = (await codeBlocks("docs/python.md")).filter(({ language }) => language === "python");
-    const [orders, ...others] = blocks.map(({ code }) => code);
-    expect(orders).toBe(await readFile(EXAMPLE, "utf8"));
+    const codes = blocks.map(({ code }) => code);
+    for (const [index, path] of EXAMPLES.entries()) expect(codes[index]).toBe(await readFile(path, "utf8"));
+    const others = codes.slice(EXAMPLES.length);
     expect(others).toHaveLength(GIVEN.length);
     const files = others.map((_, index) => join(folder, `example_${index}.py`));
     for (const [index, code] of others.entries()) {
@@ -144,17 +153,21 @@ print(json.dumps([d.requires, d.version, sorted(map(str, d.files))]))`;
   describe("with a running service", () => {
     const world = proofApi();
 
-    /** Starts the example of the documentation, and returns its address. */
-    async function startOrders(app: Application) {
-      await cp(EXAMPLE, join(folder, "orders.py"));
-      const env = {
-        ...process.env,
+    function variables(app: Application) {
+      return {
         PYTHONPATH: `${python.folder}`,
         BASE_URL: world.api.url,
         API_KEY: app.platform.apiKey,
         VERIFIER_ID: app.platform.connectionId,
         WORKSPACE_ID: app.person.accountId,
+        AGENT_ID: app.agentId,
       };
+    }
+
+    /** Starts the application of the documentation, and returns its address. */
+    async function startOrders(app: Application) {
+      await cp(`${EXAMPLES[0]}`, join(folder, "orders.py"));
+      const env = { ...process.env, ...variables(app) };
       const args = ["-m", "uvicorn", "orders:app", "--port", "0"];
       const server = spawn(join(environment, "bin/python"), args, { cwd: folder, env, stdio: "pipe" });
       let said = "";
@@ -168,11 +181,15 @@ print(json.dumps([d.requires, d.version, sorted(map(str, d.files))]))`;
       return { server, url: address() ?? said };
     }
 
-    /** Makes a proof for one refund, as the agent does. */
-    async function proveRefund(app: Application, target: string, payload: object) {
+    /** Makes a proof for one request, as an agent does. */
+    async function prove(
+      app: Application,
+      [required_scope, action, resource_id]: readonly [string, string, string],
+      requested_path: string,
+      payload: object,
+    ) {
       const digest = createHash("sha256").update(canonicalBytes(payload)).digest();
-      const [required_scope, action, resource_id] = ["payments:send", "refund", "7"];
-      const named = { resource_id, requested_path: target };
+      const named = { resource_id, requested_path };
       const hash = requestHash({ required_scope, operation: action, ...named, payload_digest: digest });
       const operation = {
         verifier_id: app.platform.connectionId,
@@ -206,18 +223,16 @@ print(json.dumps([d.requires, d.version, sorted(map(str, d.files))]))`;
         };
         const refusal = (code: string) => [403, { error: expect.objectContaining({ code, status: 403 }) }];
         const order = { item: "tea", amount: 12.5 };
-        const prove = async () => {
-          const { body } = await app.present({ required_scope: "data:read" });
-          return { "x-service-proof": String(body.proof_ref) };
-        };
         expect(await call("/orders", order, {})).toEqual(refusal("no_authority_demonstrated"));
-        const proof = await prove();
-        const placed = { item: "tea", agent: app.agentId, person: app.person.humanId };
-        expect(await call("/orders", order, proof)).toEqual([200, placed]);
-        expect(await call("/orders", order, proof)).toEqual(refusal("no_authority_demonstrated"));
+        const agent = () =>
+          ran(join(environment, "bin/python"), [`${EXAMPLES[1]}`], {
+            cwd: folder,
+            env: { ...variables(app), SHOP_URL: url },
+          });
+        expect((await agent()).said).toBe("200 coal\n");
 
         const target = "/orders/7/refund?fast=1";
-        const bound = await proveRefund(app, target, order);
+        const bound = await prove(app, ["payments:send", "refund", "7"], target, order);
         const more = { ...order, amount: 1250 };
         expect(await call(target, more, bound)).toEqual(refusal("no_authority_demonstrated"));
         expect(await call("/orders/7/refund", order, bound)).toEqual(refusal("no_authority_demonstrated"));
@@ -233,9 +248,10 @@ print(json.dumps([d.requires, d.version, sorted(map(str, d.files))]))`;
             .first("o.outcome", "o.detail");
         await expect.poll(outcome).toEqual({ outcome: "executed", detail: "HTTP 200" });
 
-        const late = await prove();
+        const late = await prove(app, ["data:read", "POST", ""], "/orders", order);
         await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
         expect(await call("/orders", order, late)).toEqual(refusal("delegation_revoked"));
+        expect((await agent()).said).toBe("NotDelegated no_active_delegation\n");
       } finally {
         server.kill();
       }

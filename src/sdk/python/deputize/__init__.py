@@ -1,1 +1,1 @@
-"""Protects applications with Deputize. Import from `deputize.guard` or `deputize.webhook`."""
+"""Protects applications, and gives agents authority. Import from `guard`, `agent` or `webhook`."""

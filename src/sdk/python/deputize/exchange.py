@@ -70,8 +70,10 @@ class Exchanger:
                 threading.Thread(target=self._loop.run_forever, name="deputize", daemon=True).start()
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    async def exchange(self, url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> Exchange:
-        """Makes one exchange. Runs only in the thread of this exchanger."""
+    async def exchange(
+        self, url: str, headers: Mapping[str, str], body: bytes | None, seconds: float
+    ) -> Exchange:
+        """Makes one exchange, with GET if there is no body. Runs only in the thread of this exchanger."""
         deadline = time.monotonic() + seconds
         try:
             async with asyncio.timeout(seconds):
@@ -83,16 +85,22 @@ class Exchanger:
         # A process that was blocked may read a response long after it arrived.
         return found if time.monotonic() < deadline else Unanswered("timeout")
 
-    async def _send(self, url: str, headers: Mapping[str, str], body: bytes) -> Exchange:
+    def client(self) -> httpx2.AsyncClient:
+        """Returns the client of this exchanger, for use in its thread."""
         if self._client is None:
             self._client = _client(self._ssl_context)
+        return self._client
+
+    async def _send(self, url: str, headers: Mapping[str, str], body: bytes | None) -> Exchange:
         sent = {
             "accept": "application/json",
             "accept-encoding": "identity",
             "content-type": "application/json",
         }
         chunks = bytearray()
-        async with self._client.stream("POST", url, headers={**sent, **headers}, content=body) as response:
+        method = "GET" if body is None else "POST"
+        call = self.client().stream(method, url, headers={**sent, **headers}, content=body)
+        async with call as response:
             async for chunk in response.aiter_raw():
                 chunks += chunk
                 if len(chunks) > MAX_ANSWER_BYTES:

@@ -1,0 +1,306 @@
+"""An agent that acts with authority from a person."""
+
+import asyncio
+import json
+import re
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+from uuid import uuid4
+
+import httpx2
+
+from ..exchange import Exchanger
+from ..operation import BoundOperation, Operation, Verifier, bind_operation
+from ..payload import ABSENT, frozen_copy, payload_digest
+from ..protocol.canonical import canonical_bytes
+from ..protocol.errors import ProtocolError
+from ..protocol.resource_path import hides_dot_segment
+from ..question import demand_scope
+from ..settings import GuardSettings, Service, demand
+from .errors import AgentError, Unanswered, Unavailable, refusal_error
+from .service import AgentService
+from .verifiers import AgentVerifier, Verifiers, check_expected, path_of, read_url, read_verifiers
+
+Input_contra = TypeVar("Input_contra", contravariant=True)
+Output_co = TypeVar("Output_co", covariant=True)
+_ID = re.compile(r"[\x21-\x7e]{1,256}")
+_MOST_OF_REFUSAL = 65_536
+_MOST_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """An application's response, which may be an error of the application."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.content)
+
+
+class Tool(Protocol[Input_contra, Output_co]):
+    """A function for an agent framework. Pass the id of an earlier call to repeat that call."""
+
+    def __call__(self, given: Input_contra, /, *, invocation_id: str | None = None) -> Output_co: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    url: httpx2.URL
+    method: str
+    headers: httpx2.Headers
+    body: bytes
+    digest: bytes
+
+
+class Agent:
+    """Sends requests with proofs. Raises TypeError for invalid settings.
+
+    - `verifiers`: the verifier of each application, by the application's address. `own` is the connection of
+      the API key. The agent calls no address without a verifier
+    - `agent_id`: the agent. If absent, the API key must be the agent's own
+    - `timeout`: seconds for one complete exchange with the service, and with an application
+    - `pauses`: seconds before a repetition, if nothing was done
+
+    Does not connect before the first call. Methods that end in `_async` are for callers in an event loop.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | Callable[[], str],
+        verifiers: Verifiers,
+        *,
+        agent_id: str | None = None,
+        word: str = "service",
+        timeout: float = 10.0,
+        ssl_context: ssl.SSLContext | None = None,
+        pauses: Sequence[float] = (0.5, 2.0),
+    ) -> None:
+        GuardSettings(word=word, timeout=timeout)
+        service = Service(base_url, api_key, word)
+        self._header = service.header
+        self._timeout = timeout
+        self._pauses = tuple(pauses)
+        self._exchanger = Exchanger(ssl_context)
+        self._service = AgentService(service, self._exchanger, agent_id, timeout, self._pauses)
+        self._verifier_of = read_verifiers(verifiers)
+
+    def fetch(
+        self,
+        url: str,
+        *,
+        scope: str,
+        method: str | None = None,
+        body: object = ABSENT,
+        headers: Mapping[str, str] | None = None,
+        action: str | None = None,
+        resource_id: str | None = None,
+        session_id: str | None = None,
+        invocation_id: str | None = None,
+        cert_id: str | None = None,
+        verifier: Verifier | None = None,
+    ) -> Response:
+        """Sends a request with a proof of exactly this request.
+
+        Returns the application's response, even an error of the application. Raises an `AgentError` for a
+        refusal, and TypeError for invalid arguments. Repeats a call only after a refusal that says that
+        nothing was done. Follows no redirect.
+
+        - `body`: plain data, which is sent as canonical JSON, or bytes, which are sent unchanged
+        - `action`: its name, exactly as the application binds it. Defaults to the method
+        - `invocation_id`: pass the id of an earlier call to repeat that call
+        - `cert_id`: the certificate to present, instead of the newest that grants the scope
+        - `verifier`: the verifier that the caller expects
+        """
+        request = _read_request(url, scope, method, body, headers)
+        operation = _described(request, action, resource_id, session_id, invocation_id)
+        return self._exchanger.start(self._act(request, operation, scope, cert_id, verifier)).result()
+
+    async def fetch_async(
+        self,
+        url: str,
+        *,
+        scope: str,
+        method: str | None = None,
+        body: object = ABSENT,
+        headers: Mapping[str, str] | None = None,
+        action: str | None = None,
+        resource_id: str | None = None,
+        session_id: str | None = None,
+        invocation_id: str | None = None,
+        cert_id: str | None = None,
+        verifier: Verifier | None = None,
+    ) -> Response:
+        """Does the same as `fetch`."""
+        request = _read_request(url, scope, method, body, headers)
+        operation = _described(request, action, resource_id, session_id, invocation_id)
+        acting = self._exchanger.start(self._act(request, operation, scope, cert_id, verifier))
+        return await asyncio.wrap_future(acting)
+
+    def tool(
+        self, fn: Callable[[Input_contra, "ToolCall"], Output_co], scope: str
+    ) -> Tool[Input_contra, Output_co]:
+        """Returns a function for an agent framework.
+
+        It runs `fn`, sync or async, with the input of the model and a `ToolCall` that has the tool's scope.
+        The model cannot choose the scope.
+        """
+        demand_scope(scope)
+
+        def run(given: Input_contra, /, *, invocation_id: str | None = None) -> Output_co:
+            return fn(given, ToolCall(self, scope, invocation_id or str(uuid4())))
+
+        return run
+
+    async def _act(
+        self,
+        request: _Request,
+        described: Operation,
+        scope: str,
+        cert_id: str | None,
+        expected: Verifier | None,
+    ) -> Response:
+        named = self._verifier_of(request.url)
+        if isinstance(named, Verifier):
+            check_expected(expected, named)
+        own = await self._service.read_self()
+        verifier = named if isinstance(named, Verifier) else own.own
+        check_expected(expected, verifier)
+        operation = bind_operation(
+            described,
+            agent_id=own.agent_id,
+            required_scope=scope,
+            verifier=verifier,
+            payload_digest=request.digest,
+        )
+        connection_id = named.connection_id if isinstance(named, AgentVerifier) else None
+        for pause in (*self._pauses, None):
+            proof = await self._service.present(operation, scope, connection_id, cert_id)
+            response = await self._send(request, operation, proof)
+            refusal = _refusal_of(response, operation["invocation_id"])
+            if refusal is None:
+                return response
+            if not isinstance(refusal, Unavailable) or pause is None:
+                raise refusal
+            await asyncio.sleep(pause)
+        raise AssertionError("unreachable")
+
+    async def _send(self, request: _Request, operation: BoundOperation, proof: str) -> Response:
+        headers = request.headers.copy()
+        headers[self._header("proof")] = proof
+        headers[self._header("invocation-id")] = operation["invocation_id"]
+        headers[self._header("agent-id")] = operation["agent_id"]
+        headers.pop(self._header("session-id"), None)
+        if operation["session_id"]:
+            headers[self._header("session-id")] = operation["session_id"]
+        chunks = bytearray()
+        client, content = self._exchanger.client(), request.body or None
+        try:
+            async with asyncio.timeout(self._timeout):
+                async with client.stream(
+                    request.method, request.url, headers=headers, content=content
+                ) as found:
+                    async for chunk in found.aiter_raw():
+                        chunks += chunk
+                        if len(chunks) > _MOST_BYTES:
+                            raise ValueError("the response is too long")
+        except Exception as error:
+            sentence = "The application did not answer."
+            raise Unanswered("no_answer", sentence, operation["invocation_id"]) from error
+        return Response(found.status_code, found.headers, bytes(chunks))
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """The call of a tool: what the tool may do, and under which id.
+
+    The first request has the id `invocation_id`, and the n-th has it with the suffix `-n`.
+    """
+
+    _agent: Agent = field(repr=False)
+    scope: str
+    invocation_id: str
+    _requests: int = field(default=0, init=False, repr=False)
+
+    def fetch(self, url: str, **options: Any) -> Response:
+        """Does the same as `Agent.fetch`, with the tool's scope."""
+        return self._agent.fetch(url, **self._own(options))
+
+    async def fetch_async(self, url: str, **options: Any) -> Response:
+        """Does the same as `Agent.fetch_async`, with the tool's scope."""
+        return await self._agent.fetch_async(url, **self._own(options))
+
+    def _own(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        self._requests += 1
+        first = self._requests == 1
+        invocation_id = self.invocation_id if first else f"{self.invocation_id}-{self._requests}"
+        return {**options, "scope": self.scope, "invocation_id": invocation_id}
+
+
+def _read_request(
+    address: str, scope: str, method: str | None, body: object, headers: Mapping[str, str] | None
+) -> _Request:
+    """Reads a request. Raises TypeError if no guard could bind it."""
+    demand_scope(scope)
+    url = read_url(address)
+    demand(not hides_dot_segment(path_of(url)), "url: must not hide a . or .. segment")
+    demand(
+        not isinstance(body, str), "body: must be plain data or bytes. Pass the object itself, not its JSON"
+    )
+    try:
+        payload = frozen_copy(body)
+        digest = payload_digest(payload)
+        has_body = payload is not ABSENT
+        content = payload if isinstance(payload, bytes) else canonical_bytes(payload) if has_body else b""
+    except ProtocolError as error:
+        raise TypeError("body: has no canonical JSON") from error
+    sent = httpx2.Headers(headers or {})
+    sent.setdefault("accept", "*/*")
+    sent["accept-encoding"] = "identity"
+    if has_body and "content-type" not in sent:
+        sent["content-type"] = (
+            "application/octet-stream" if isinstance(payload, bytes) else "application/json"
+        )
+    return _Request(url, (method or ("POST" if has_body else "GET")).upper(), sent, content, digest)
+
+
+def _described(
+    request: _Request,
+    action: str | None,
+    resource_id: str | None,
+    session_id: str | None,
+    invocation_id: str | None,
+) -> Operation:
+    for name, value in (("invocation_id", invocation_id), ("session_id", session_id)):
+        is_id = value is None or _ID.fullmatch(value) is not None
+        demand(is_id, f"{name}: must have 1 to 256 visible ASCII characters")
+    return Operation(
+        action=request.method if action is None else action,
+        invocation_id=str(uuid4()) if invocation_id is None else invocation_id,
+        resource_id=resource_id,
+        requested_path=request.url.raw_path.decode("ascii"),
+        session_id=session_id,
+    )
+
+
+def _refusal_of(response: Response, invocation_id: str) -> AgentError | None:
+    """Returns the error of a guard's refusal, or `None` for any other response.
+
+    Reads only the code, and knows it. A challenge or an operation in the body has no effect.
+    """
+    is_json = response.headers.get("content-type", "").startswith("application/json")
+    if response.status not in (403, 503) or not is_json or len(response.content) > _MOST_OF_REFUSAL:
+        return None
+    try:
+        body = response.json()
+    except (ValueError, RecursionError):
+        return None
+    error = body.get("error") if isinstance(body, dict) else None
+    if not isinstance(error, dict) or error.get("status") != response.status:
+        return None
+    return refusal_error(error.get("code"), invocation_id)

@@ -1,0 +1,85 @@
+"""Errors of an agent. The names and sentences are the same as in TypeScript."""
+
+from collections.abc import Mapping
+
+
+class AgentError(Exception):
+    """An action that an agent could not do.
+
+    `code` is a stable code of the service or of the guard, or one of this module. The message is one of a few
+    fixed sentences: it never contains text of another party. `invocation_id`: the id of the action. Pass it
+    again to repeat the same action: it is then done at most once.
+    """
+
+    def __init__(self, code: str, message: str, invocation_id: str | None = None) -> None:
+        super().__init__(f"{message} ({code})")
+        self.code = code
+        self.invocation_id = invocation_id
+
+
+class Denied(AgentError):  # noqa: N818
+    """The person's authority does not permit the action. Nothing was done. `code` is the reason."""
+
+
+class NotDelegated(Denied):
+    """The person has not granted the scope, or no certificate of the agent is active. Nothing was done."""
+
+
+class Revoked(Denied):
+    """The person or the platform has revoked the authority. Nothing was done."""
+
+
+class Expired(Denied):
+    """The authority has expired. Nothing was done."""
+
+
+class NotProven(AgentError):  # noqa: N818
+    """The application did not accept the proof as one for this action. Nothing was done."""
+
+
+class Replayed(AgentError):  # noqa: N818
+    """The invocation was decided before. Nothing was done again."""
+
+
+class Unavailable(AgentError):  # noqa: N818
+    """No proof or no decision could be made, even after repeated calls. Nothing was done."""
+
+
+class Unanswered(AgentError):  # noqa: N818
+    """The application did not answer, so the action may have been done. Repeat it with `invocation_id`."""
+
+
+class WrongVerifier(AgentError):  # noqa: N818
+    """The address has no verifier in the settings, or not the one that the call names.
+
+    Or the service knows no such verifier. Nothing was sent to the application.
+    """
+
+
+_DENIED = "The authority does not permit this action. Nothing was done."
+_OTHER_PERSON = "The application does not accept this person's authority. Nothing was done."
+
+# The error and its sentence for each code of a refusal: of the guard, and of decisions that deny.
+REFUSALS: Mapping[str, tuple[type[AgentError], str]] = {
+    "not_delegated": (NotDelegated, "No person has granted this scope. Nothing was done."),
+    "no_active_delegation": (NotDelegated, "The agent has no active authority for this. Nothing was done."),
+    "delegation_revoked": (Revoked, "The authority was revoked. Nothing was done."),
+    "delegation_expired": (Expired, "The authority has expired. Nothing was done."),
+    "not_yet_valid": (Denied, _DENIED),
+    "untrusted_root": (Denied, _DENIED),
+    "principal_not_accepted": (Denied, _OTHER_PERSON),
+    "constraint_denied": (Denied, _DENIED),
+    "constraint_unverifiable": (Denied, _DENIED),
+    "constraint_unknown": (Denied, _DENIED),
+    "delegation_not_authorized": (Denied, _DENIED),
+    "ceiling_exceeded": (Denied, _DENIED),
+    "no_authority_demonstrated": (NotProven, "The application did not accept the proof. Nothing was done."),
+    "invocation_replayed": (Replayed, "This invocation was decided before. Nothing was done again."),
+    "verification_unavailable": (Unavailable, "The authority could not be verified. Nothing was done."),
+}
+
+
+def refusal_error(code: object, invocation_id: str | None) -> AgentError | None:
+    """Returns the error of a code in `REFUSALS`, or `None` for any other value."""
+    found = REFUSALS.get(code) if isinstance(code, str) else None
+    return None if found is None else found[0](str(code), found[1], invocation_id)

@@ -1,0 +1,121 @@
+"""The agent's calls of the service. None of their errors contains the API key."""
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..exchange import MAX_ANSWER_BYTES, Answer, Exchanger
+from ..operation import BoundOperation, Verifier
+from ..protocol.errors import ProtocolError
+from ..protocol.strict_json import parse_json
+from ..settings import Service, demand
+from .errors import AgentError, Unavailable, WrongVerifier, refusal_error
+
+_TRANSIENT = (429, 500, 502, 503, 504)
+_CODE = re.compile("[a-z_]{1,64}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Self:
+    """The agent and its connection, as the service knows them."""
+
+    connection_id: str
+    agent_id: str
+    own: Verifier
+
+
+class AgentService:
+    """Runs only in the thread of `exchanger`."""
+
+    def __init__(
+        self,
+        service: Service,
+        exchanger: Exchanger,
+        agent_id: str | None,
+        timeout: float,
+        pauses: Sequence[float],
+    ) -> None:
+        self._service = service
+        self._exchanger = exchanger
+        self._agent_id = agent_id
+        self._timeout = timeout
+        self._pauses = pauses
+        self._self: Self | None = None
+
+    async def read_self(self) -> Self:
+        """Reads the ids of the API key once. A failed call is repeated with the next proof."""
+        if self._self is None:
+            self._self = await self._read_self()
+        return self._self
+
+    async def present(
+        self, operation: BoundOperation, scope: str, connection_id: str | None, cert_id: str | None
+    ) -> str:
+        """Returns a `proof_ref` of the operation. Raises `AgentError`. Repeats calls that signed nothing."""
+        own = await self.read_self()
+        asked: dict[str, object] = {"operation": dict(operation), "required_scope": scope}
+        if connection_id is not None:
+            asked["verifier_connection_id"] = connection_id
+        if cert_id is not None:
+            asked["cert_id"] = cert_id
+        path = ("connections", own.connection_id, "agents", own.agent_id, "present")
+        status, body = await self._call(path, asked, operation["invocation_id"])
+        proof = body.get("proof_ref")
+        if status == 200 and isinstance(proof, str) and proof:
+            return proof
+        raise _refused(body, operation["invocation_id"])
+
+    async def _read_self(self) -> Self:
+        status, body = await self._call(("keys", "self"), None, None)
+        if status == 404:
+            # A service without `keys/self` describes the connection of its keys elsewhere.
+            status, body = await self._call(("connection",), None, None)
+        names = ("connection_id", "verifier_id", "workspace_id")
+        connection_id, verifier_id, workspace_id = (_text(body.get(name)) for name in names)
+        if status != 200 or not connection_id or not verifier_id or not workspace_id:
+            raise _refused(body, None)
+        agent_id = self._agent_id or _text(body.get("agent_id"))
+        demand(agent_id != "", "agent_id: is required, as the API key is not an agent's own")
+        return Self(connection_id, agent_id, Verifier(verifier_id, workspace_id))
+
+    async def _call(
+        self, path: tuple[str, ...], body: object, invocation_id: str | None
+    ) -> tuple[int, Mapping[str, Any]]:
+        sent = None if body is None else json.dumps(body).encode()
+        url = self._service.address(*path)
+        for pause in (*self._pauses, None):
+            key = self._service.key()
+            demand(key is not None, "api_key: the function returned no key")
+            headers = {self._service.header("api-key"): key or ""}
+            answer = await self._exchanger.exchange(url, headers, sent, self._timeout)
+            if isinstance(answer, Answer) and answer.status not in _TRANSIENT:
+                return answer.status, _object_of(answer.body)
+            if pause is not None:
+                await asyncio.sleep(pause)
+        raise Unavailable("proof_unavailable", "The service made no proof. Nothing was done.", invocation_id)
+
+
+def _refused(body: Mapping[str, Any], invocation_id: str | None) -> AgentError:
+    error = body.get("error")
+    given = error.get("code") if isinstance(error, dict) else None
+    code = given if isinstance(given, str) and _CODE.fullmatch(given) else "unexpected_answer"
+    if code == "verifier_mismatch":
+        return WrongVerifier(code, "The service knows no such verifier. Nothing was sent.", invocation_id)
+    known = refusal_error(code, invocation_id) if code == "no_active_delegation" else None
+    sentence = "The service refused to make a proof. Nothing was done."
+    return known or AgentError(code, sentence, invocation_id)
+
+
+def _object_of(body: bytes) -> Mapping[str, Any]:
+    try:
+        value = parse_json(body, max_bytes=MAX_ANSWER_BYTES, max_depth=32)
+    except ProtocolError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,91 @@
+"""The verifier of each application, which only the agent's settings name."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import httpx2
+
+from ..operation import Verifier
+from ..settings import demand
+from .errors import WrongVerifier
+
+
+@dataclass(frozen=True, slots=True)
+class AgentVerifier(Verifier):
+    """A verifier in an agent's settings.
+
+    `connection_id`: the verifying connection, if several connections of the workspace have this name.
+    """
+
+    connection_id: str | None = None
+
+
+# The verifiers of an agent, by the address of the application: an origin, or an origin with a path. `own` is
+# the connection of the API key.
+Verifiers = Mapping[str, Verifier | Literal["own"]]
+
+
+def read_verifiers(verifiers: Verifiers) -> Callable[[httpx2.URL], Verifier | Literal["own"]]:
+    """Returns a function that finds the verifier of a URL by the settings alone, never by an answer.
+
+    The longest matching path wins. Raises TypeError for settings that are no addresses or verifiers. The
+    function raises `WrongVerifier` for an address without a verifier.
+    """
+    places = [_place_of(address, verifier) for address, verifier in verifiers.items()]
+    places.sort(key=lambda place: len(place[1]), reverse=True)
+
+    def find(url: httpx2.URL) -> Verifier | Literal["own"]:
+        path = path_of(url)
+        for origin, folder, verifier in places:
+            # Compares whole segments: `/a/b` is below `/a`, and `/ab` is not.
+            if origin == _origin_of(url) and (path == folder or path.startswith(f"{folder}/")):
+                return verifier
+        raise WrongVerifier("unknown_verifier", "The settings name no verifier for this address.")
+
+    return find
+
+
+def check_expected(expected: Verifier | None, found: Verifier) -> None:
+    """Raises `WrongVerifier` if a call expects another verifier than the settings name."""
+    if expected is None:
+        return
+    names = (expected.verifier_id, expected.workspace_id)
+    if names != (found.verifier_id, found.workspace_id):
+        raise WrongVerifier("other_verifier", "The settings name another verifier for this address.")
+
+
+def read_url(address: str) -> httpx2.URL:
+    """Returns the URL of an HTTP address. Raises TypeError for anything else, and for passwords in it."""
+    try:
+        url = httpx2.URL(address)
+    except (httpx2.InvalidURL, TypeError):
+        raise TypeError("url: must be an absolute URL") from None
+    is_http = url.scheme in ("http", "https") and url.host != ""
+    demand(is_http and url.userinfo == b"", "url: must start with https or http, and contain no password")
+    return url
+
+
+def path_of(url: httpx2.URL) -> str:
+    """Returns the path of a URL as it is sent, without the query."""
+    return url.raw_path.split(b"?", 1)[0].decode("ascii")
+
+
+_Place = tuple[tuple[str, str, int | None], str, Verifier | Literal["own"]]
+
+
+def _place_of(address: str, verifier: object) -> _Place:
+    url = read_url(address)
+    demand(
+        url.query == b"" and url.fragment == "", "verifiers: an address must have no query and no fragment"
+    )
+    is_verifier = (
+        isinstance(verifier, Verifier) and verifier.verifier_id != "" and verifier.workspace_id != ""
+    )
+    demand(verifier == "own" or is_verifier, 'verifiers: each value must be "own" or a Verifier')
+    found: Verifier | Literal["own"] = verifier if isinstance(verifier, Verifier) else "own"
+    return _origin_of(url), path_of(url).rstrip("/"), found
+
+
+def _origin_of(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
