@@ -23,6 +23,7 @@ import {
 } from "./history_entry.ts";
 import { receiptCheckRoute, receiptRoute } from "./receipt_routes.ts";
 import { searchHistory, searchWords } from "./search.ts";
+import { createSearchTurns } from "./search_turns.ts";
 
 const historyFilters = z.object({
   event_type: historyEventType.optional(),
@@ -137,6 +138,7 @@ export type ExportAnswer = z.infer<typeof exportAnswer>;
 
 /** `GET /v1/service/audit/personal/export`: the history in large pages, with names and hashes of receipts. */
 export function exportRoute({ db }: { db: Database }): Route {
+  const inTurn = createSearchTurns();
   return route({
     id: "export_audit_events",
     method: "GET",
@@ -146,22 +148,24 @@ export function exportRoute({ db }: { db: Database }): Route {
     roles: ["approver", "developer", "auditor"],
     query,
     answer: { status: 200, schema: exportAnswer, description: "A page of events, newest first" },
-    errors: [],
+    errors: ["rate_limited"],
     async handle({ caller, query }) {
-      const { accountId } = caller;
+      const { accountId, person } = caller;
       const { search, since, until, before } = query;
       const found = findHistory(db, accountId, query);
       const { rows, next_cursor } =
         search === undefined
           ? await readPage<NamedRow>(withNames(db, found), newestFirst, query)
-          : await searchHistory(db, {
-              accountId,
-              range: findHistory(db, accountId, { since, until, before }),
-              found,
-              order: newestFirst,
-              search,
-              page: query,
-            });
+          : await inTurn({ accountId, personId: person.accountId }, () =>
+              searchHistory(db, {
+                accountId,
+                range: findHistory(db, accountId, { since, until, before }),
+                found,
+                order: newestFirst,
+                search,
+                page: query,
+              }),
+            );
       return { body: { events: rows.map(showNamedRow), next_cursor } };
     },
   });
