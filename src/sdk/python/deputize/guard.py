@@ -2,8 +2,7 @@
 
 import asyncio
 import inspect
-import re
-from collections.abc import Awaitable, Callable, Coroutine, Set
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -16,11 +15,12 @@ from .exchange import Exchange, Exchanger
 from .operation import BoundOperation, Operation, Verifier
 from .outcomes import OutcomeReport, OutcomeReporter
 from .payload import ABSENT, frozen_copy
+from .principals import Principals, root_ids
 from .proof import ProofSource
 from .question import AuthorizeCall, Question, read_question
 from .record import Cause, VerificationRecord, refusal_of
 from .route import Route
-from .settings import GuardFault, GuardSettings, Principals, Service
+from .settings import GuardFault, GuardSettings, Service
 
 __all__ = [
     "ABSENT",
@@ -46,7 +46,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-_ROOT_ID = re.compile("[0-9a-f]{32}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +73,7 @@ class Guard:
         self._outcomes = OutcomeReporter(self._service, self._settings, self._exchanger)
         self._limit = ChallengeLimit(self._settings.challenges_per_second)
         principals = self._settings.principals
-        self._principals = None if principals is None or callable(principals) else _root_ids(principals)
+        self._principals = None if principals is None or callable(principals) else root_ids(principals)
 
     def __call__(
         self,
@@ -224,7 +223,7 @@ class Guard:
             return None
         try:
             if accepted is None and callable(principals):
-                accepted = _root_ids(cast(object, await _awaited(principals(), is_async)))
+                accepted = root_ids(cast(object, await _awaited(principals(), is_async)))
         except Exception as error:
             self._settings.on_fault(GuardFault("principals_not_read", error=error))
             return "principals_not_read"
@@ -273,15 +272,6 @@ def _record(
     return VerificationRecord(
         cause, scope, operation, asked_at, status, cast(MappingProxyType[str, Any], answer), refusal
     )
-
-
-def _root_ids(value: object) -> frozenset[str]:
-    if not isinstance(value, list | tuple | Set):
-        raise TypeError("principals: must be a list or set of root ids, or a function that returns one")
-    ids = cast(list[object], list(value))
-    if not all(isinstance(each, str) and _ROOT_ID.fullmatch(each) for each in ids):
-        raise TypeError("principals: root ids have 32 lower-case hex digits")
-    return frozenset(cast(list[str], ids))
 
 
 async def _awaited(value: Any, is_async: bool) -> Any:

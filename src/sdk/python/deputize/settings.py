@@ -2,16 +2,14 @@
 
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote, urlsplit
 
 from .operation import Verifier
+from .principals import Principals
 from .record import VerificationRecord
-
-# Accepted root ids: 32 lower-case hex digits each. An empty collection accepts nobody.
-Principals = Collection[str]
 
 
 @dataclass(frozen=True, slots=True)

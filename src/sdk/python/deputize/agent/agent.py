@@ -2,30 +2,24 @@
 
 import asyncio
 import json
-import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
-import httpx2
-
 from ..exchange import Exchanger
 from ..operation import BoundOperation, Operation, Verifier, bind_operation
-from ..payload import ABSENT, frozen_copy, payload_digest
-from ..protocol.canonical import canonical_bytes
-from ..protocol.errors import ProtocolError
-from ..protocol.resource_path import hides_dot_segment
+from ..payload import ABSENT
 from ..question import demand_scope
-from ..settings import GuardSettings, Service, demand
+from ..settings import GuardSettings, Service
 from .errors import AgentError, Unanswered, Unavailable, refusal_error
+from .request import Request, described_operation, read_request
 from .service import AgentService
-from .verifiers import AgentVerifier, Verifiers, check_expected, path_of, read_url, read_verifiers
+from .verifiers import AgentVerifier, Verifiers, check_expected, read_verifiers
 
 Input_contra = TypeVar("Input_contra", contravariant=True)
 Output_co = TypeVar("Output_co", covariant=True)
-_ID = re.compile(r"[\x21-\x7e]{1,256}")
 _MOST_OF_REFUSAL = 65_536
 _MOST_BYTES = 16 * 1024 * 1024
 
@@ -46,15 +40,6 @@ class Tool(Protocol[Input_contra, Output_co]):
     """A function for an agent framework. Pass the id of an earlier call to repeat that call."""
 
     def __call__(self, given: Input_contra, /, *, invocation_id: str | None = None) -> Output_co: ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Request:
-    url: httpx2.URL
-    method: str
-    headers: httpx2.Headers
-    body: bytes
-    digest: bytes
 
 
 class Agent:
@@ -117,8 +102,8 @@ class Agent:
         - `cert_id`: the certificate to present, instead of the newest that grants the scope
         - `verifier`: the verifier that the caller expects
         """
-        request = _read_request(url, scope, method, body, headers)
-        operation = _described(request, action, resource_id, session_id, invocation_id)
+        request = read_request(url, scope, method, body, headers)
+        operation = described_operation(request, action, resource_id, session_id, invocation_id)
         return self._exchanger.start(self._act(request, operation, scope, cert_id, verifier)).result()
 
     async def fetch_async(
@@ -137,8 +122,8 @@ class Agent:
         verifier: Verifier | None = None,
     ) -> Response:
         """Does the same as `fetch`."""
-        request = _read_request(url, scope, method, body, headers)
-        operation = _described(request, action, resource_id, session_id, invocation_id)
+        request = read_request(url, scope, method, body, headers)
+        operation = described_operation(request, action, resource_id, session_id, invocation_id)
         acting = self._exchanger.start(self._act(request, operation, scope, cert_id, verifier))
         return await asyncio.wrap_future(acting)
 
@@ -159,7 +144,7 @@ class Agent:
 
     async def _act(
         self,
-        request: _Request,
+        request: Request,
         described: Operation,
         scope: str,
         cert_id: str | None,
@@ -190,7 +175,7 @@ class Agent:
             await asyncio.sleep(pause)
         raise AssertionError("unreachable")
 
-    async def _send(self, request: _Request, operation: BoundOperation, proof: str) -> Response:
+    async def _send(self, request: Request, operation: BoundOperation, proof: str) -> Response:
         headers = request.headers.copy()
         headers[self._header("proof")] = proof
         headers[self._header("invocation-id")] = operation["invocation_id"]
@@ -240,52 +225,6 @@ class ToolCall:
         first = self._requests == 1
         invocation_id = self.invocation_id if first else f"{self.invocation_id}-{self._requests}"
         return {**options, "scope": self.scope, "invocation_id": invocation_id}
-
-
-def _read_request(
-    address: str, scope: str, method: str | None, body: object, headers: Mapping[str, str] | None
-) -> _Request:
-    """Reads a request. Raises TypeError if no guard could bind it."""
-    demand_scope(scope)
-    url = read_url(address)
-    demand(not hides_dot_segment(path_of(url)), "url: must not hide a . or .. segment")
-    demand(
-        not isinstance(body, str), "body: must be plain data or bytes. Pass the object itself, not its JSON"
-    )
-    try:
-        payload = frozen_copy(body)
-        digest = payload_digest(payload)
-        has_body = payload is not ABSENT
-        content = payload if isinstance(payload, bytes) else canonical_bytes(payload) if has_body else b""
-    except ProtocolError as error:
-        raise TypeError("body: has no canonical JSON") from error
-    sent = httpx2.Headers(headers or {})
-    sent.setdefault("accept", "*/*")
-    sent["accept-encoding"] = "identity"
-    if has_body and "content-type" not in sent:
-        sent["content-type"] = (
-            "application/octet-stream" if isinstance(payload, bytes) else "application/json"
-        )
-    return _Request(url, (method or ("POST" if has_body else "GET")).upper(), sent, content, digest)
-
-
-def _described(
-    request: _Request,
-    action: str | None,
-    resource_id: str | None,
-    session_id: str | None,
-    invocation_id: str | None,
-) -> Operation:
-    for name, value in (("invocation_id", invocation_id), ("session_id", session_id)):
-        is_id = value is None or _ID.fullmatch(value) is not None
-        demand(is_id, f"{name}: must have 1 to 256 visible ASCII characters")
-    return Operation(
-        action=request.method if action is None else action,
-        invocation_id=str(uuid4()) if invocation_id is None else invocation_id,
-        resource_id=resource_id,
-        requested_path=request.url.raw_path.decode("ascii"),
-        session_id=session_id,
-    )
 
 
 def _refusal_of(response: Response, invocation_id: str) -> AgentError | None:

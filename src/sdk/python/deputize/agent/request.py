@@ -1,0 +1,77 @@
+"""Requests to applications, and their operations."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from uuid import uuid4
+
+import httpx2
+
+from ..operation import Operation
+from ..payload import ABSENT, frozen_copy, payload_digest
+from ..protocol.canonical import canonical_bytes
+from ..protocol.errors import ProtocolError
+from ..protocol.resource_path import hides_dot_segment
+from ..question import demand_scope
+from ..settings import demand
+from .verifiers import path_of, read_url
+
+_ID = re.compile(r"[\x21-\x7e]{1,256}")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request, ready to send. Later changes to the caller's objects do not affect it."""
+
+    url: httpx2.URL
+    method: str
+    headers: httpx2.Headers
+    body: bytes
+    digest: bytes
+
+
+def read_request(
+    address: str, scope: str, method: str | None, body: object, headers: Mapping[str, str] | None
+) -> Request:
+    """Reads a request. Raises TypeError if no guard could bind it."""
+    demand_scope(scope)
+    url = read_url(address)
+    demand(not hides_dot_segment(path_of(url)), "url: must not hide a . or .. segment")
+    demand(
+        not isinstance(body, str), "body: must be plain data or bytes. Pass the object itself, not its JSON"
+    )
+    try:
+        payload = frozen_copy(body)
+        digest = payload_digest(payload)
+        has_body = payload is not ABSENT
+        content = payload if isinstance(payload, bytes) else canonical_bytes(payload) if has_body else b""
+    except ProtocolError as error:
+        raise TypeError("body: has no canonical JSON") from error
+    sent = httpx2.Headers(headers or {})
+    sent.setdefault("accept", "*/*")
+    sent["accept-encoding"] = "identity"
+    if has_body and "content-type" not in sent:
+        sent["content-type"] = (
+            "application/octet-stream" if isinstance(payload, bytes) else "application/json"
+        )
+    return Request(url, (method or ("POST" if has_body else "GET")).upper(), sent, content, digest)
+
+
+def described_operation(
+    request: Request,
+    action: str | None,
+    resource_id: str | None,
+    session_id: str | None,
+    invocation_id: str | None,
+) -> Operation:
+    """Returns the operation of a request. Raises TypeError for an id that no header can carry."""
+    for name, value in (("invocation_id", invocation_id), ("session_id", session_id)):
+        is_id = value is None or _ID.fullmatch(value) is not None
+        demand(is_id, f"{name}: must have 1 to 256 visible ASCII characters")
+    return Operation(
+        action=request.method if action is None else action,
+        invocation_id=str(uuid4()) if invocation_id is None else invocation_id,
+        resource_id=resource_id,
+        requested_path=request.url.raw_path.decode("ascii"),
+        session_id=session_id,
+    )

@@ -1,0 +1,20 @@
+"""The principals whose authority an application accepts."""
+
+import re
+from collections.abc import Collection, Set
+from typing import cast
+
+# Accepted root ids: 32 lower-case hex digits each. An empty collection accepts nobody.
+Principals = Collection[str]
+
+_ROOT_ID = re.compile("[0-9a-f]{32}", re.ASCII)
+
+
+def root_ids(value: object) -> frozenset[str]:
+    """Returns a copy of the accepted root ids. Raises TypeError for anything else, also for one id."""
+    if not isinstance(value, list | tuple | Set):
+        raise TypeError("principals: must be a list or set of root ids, or a function that returns one")
+    ids = cast(list[object], list(value))
+    if not all(isinstance(each, str) and _ROOT_ID.fullmatch(each) for each in ids):
+        raise TypeError("principals: root ids have 32 lower-case hex digits")
+    return frozenset(cast(list[str], ids))
