@@ -50,8 +50,10 @@ func main() {
 
 	present := func() client.VerifyProofBody {
 		challenge := ok(application.ChallengeAPI.CreateChallenge(keyed).Execute())
+		answer := client.NewPresentProofBody()
+		answer.Challenge = &challenge.Challenge
 		proof := ok(application.ConnectionsAPI.PresentProof(keyed, platform.ConnectionId, agent.AgentId).
-			PresentProofBody(*client.NewPresentProofBody(challenge.Challenge)).Execute())
+			PresentProofBody(*answer).Execute())
 		body := client.NewVerifyProofBody(scope)
 		body.ProofRef = &proof.ProofRef
 		return *body
