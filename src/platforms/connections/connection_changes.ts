@@ -34,8 +34,8 @@ type ConnectionSettings = Pick<
  * Changes the verifier name that operations are bound to, whether AuthZEN requests without a proof are
  * answered, or whose challenges from outside the connection's agents answer. From the answer on, this process
  * refuses proofs that are bound to the former name. Every other process does so when it is notified of the
- * commit. `by` is the member who makes the change. Throws `not_found`, and `forbidden` if this member may no
- * longer list outside verifiers.
+ * commit. `by` is the member who makes the change. Throws `not_found`, `invalid_request` for the id of another
+ * connection as a name, and `forbidden` if this member may no longer list outside verifiers.
  */
 export async function changeConnection(
   { db, apiKeys }: { db: Database; apiKeys: Pick<ApiKeyFinder, "forget"> },
@@ -43,6 +43,10 @@ export async function changeConnection(
   change: ConnectionChange,
 ): Promise<ConnectionSettings> {
   const { connection_id } = await findConnection(db, accountId, connectionId);
+  const { verifier_id: name = connection_id } = change;
+  if (isUuid(name) && name !== connection_id) {
+    throw new ApiError("invalid_request", "verifier_id: an id can only be the name of its own connection");
+  }
   const { settings, keys } = await db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
     const record = await findConnection(tx, accountId, connection_id);

@@ -113,8 +113,11 @@ async function connectionNamed(
   { named, operation }: Named,
 ): Promise<string> {
   const isOwn = operation.workspace_id === accountId && operation.verifier_id === verifierId;
-  if (isOwn && (named ?? connectionId) === connectionId) return connectionId;
-  const [found, other] = await connectionsNamed(db, operation, named);
+  const isOwnName = verifierId === connectionId || !isUuid(verifierId);
+  if (isOwn && isOwnName && (named ?? connectionId) === connectionId) return connectionId;
+  const namesakes = await connectionsNamed(db, operation, named);
+  // A connection's id names only this connection, also if another one has taken the id as its name.
+  const [found, other] = namesakes.includes(operation.verifier_id) ? [operation.verifier_id] : namesakes;
   if (found === undefined) {
     throw new ApiError(
       "verifier_mismatch",

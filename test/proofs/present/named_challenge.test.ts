@@ -54,6 +54,28 @@ describe("present with an operation and without a challenge", () => {
     expect((await app.post("/v1/service/verify", spent)).body).toMatchObject({ replayed: true });
   });
 
+  test("means the connection with an id, even if another connection has taken the id as its name", async () => {
+    const owner = await world.api.person({ organization_name: "Engines" });
+    const bank = await application(undefined, owner);
+    const namesake = await application(undefined, owner);
+    const { connectionId } = bank.platform;
+    const renamed = await change(namesake, { verifier_id: connectionId });
+    expect([errorOf(renamed), renamed.text]).toEqual([
+      "400 invalid_request",
+      expect.stringMatching(/verifier_id: an id/),
+    ]);
+    // Earlier releases allowed this.
+    const place = { connection_id: namesake.platform.connectionId };
+    await world.api.db("connections").where(place).update({ verifier_id: connectionId });
+    const stranger = await application();
+    for (const agent of [stranger, namesake]) {
+      const operation = operationAt(bank, agent);
+      const { body } = await presentFor(agent, operation);
+      expect((await decide(namesake, body.proof_bundle, operation)).body.decision).not.toBe("allow");
+      expect(errorOf(await decide(bank, body.proof_bundle, operation))).toBe("200 undefined");
+    }
+  });
+
   test("makes each proof over another challenge, and stores one history event", async () => {
     const app = await application();
     const first = await presentFor(app, operationOf(app));
