@@ -45,7 +45,8 @@ export function verifyWebhook({
     return { ok: false, reason: "bad_signature" };
   }
   const expected = createHmac("sha256", secret).update(`${timestamp}.`).update(rawBody).digest("hex");
-  if (!/^\d{1,15}$/.test(timestamp) || !equal(expected, signature)) {
+  // Anybody could sign with an empty secret, such as an environment variable that is not set.
+  if (secret === "" || !/^\d{1,15}$/.test(timestamp) || !equal(expected, signature)) {
     return { ok: false, reason: "bad_signature" };
   }
   const signedId = readObject(rawBody)?.delivery_id;
@@ -76,17 +77,20 @@ export type WebhookStatus = 204 | 400 | 401 | 503;
 
 /**
  * Creates a function that receives deliveries by the receiver rules (specification §6). It checks the
- * signature before it parses the body, and never throws. It returns:
+ * signature before it parses the body, and never throws. The function returns:
  * - 204 if the event is stored, now or earlier
  * - 400 for genuine bytes that are not an event, which the service does not send again
  * - 401 only for an invalid signature or a stale timestamp
  * - 503 if the event could not be stored
+ *
+ * Throws TypeError without a secret, or for an empty one.
  */
 export function createWebhookReceiver(
   settings: WebhookReceiverSettings,
 ): (delivery: Pick<WebhookRequest, "headers" | "rawBody">) => Promise<WebhookStatus> {
   const { secret, storeOnce, word = "service", clock = systemClock } = settings;
   const secrets = typeof secret === "string" ? [secret] : [...secret];
+  if (secrets.length === 0 || secrets.includes("")) throw new TypeError("secret: must not be empty");
   return async ({ headers, rawBody }) => {
     const now = clock.now().getTime() / 1000;
     const checks = secrets.map((each) => verifyWebhook({ headers, rawBody, secret: each, now, word }));

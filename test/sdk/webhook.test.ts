@@ -97,6 +97,11 @@ describe("verifyWebhook rejects", () => {
     expect(verifyWebhook({ ...request, headers: { ...headers, ...change } })).toEqual(bad);
   });
 
+  test("an empty secret", () => {
+    const signed = sign(`${timestamp}.${rawBody}`, "");
+    const forged = { ...headers, "x-service-signature": signed };
+    expect(verifyWebhook({ ...request, headers: forged, secret: "" })).toEqual(bad);
+  });
   test("a different secret", () => expect(verifyWebhook({ ...request, secret: `${secret}x` })).toEqual(bad));
 
   test("headers with a different service name", () => {

@@ -81,3 +81,9 @@ test.each([
     expect(await createWebhookReceiver({ secret, clock, storeOnce })(delivery(text))).toBe(503);
   },
 );
+
+test.each(["", [], [secret, ""]].map((each) => [each]))("refuses settings with the secret %j", (empty) => {
+  expect(() => createWebhookReceiver({ secret: empty, storeOnce: () => undefined })).toThrow(
+    new TypeError("secret: must not be empty"),
+  );
+});
