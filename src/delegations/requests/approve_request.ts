@@ -66,10 +66,12 @@ export async function approveRequest(
   { separateScope, channel, decider, ...terms }: Approval,
 ): Promise<Approved> {
   const judged = await judgeApproval(deps, owner, requestId, terms);
-  const { request, grant } = judged;
+  const { request } = judged;
   const separate =
     separateScope &&
     (await judgeApproval(deps, owner, requestId, separateTerms(request, terms, separateScope)));
+  if (separate !== undefined) makeNewest(judged.grant, separate.grant);
+  const { grant } = judged;
   const approvedBy = approverOf(decider);
   const sign = async ({ grant, ceiling }: typeof judged, requestId: string): Promise<Draft> => {
     const certificate = await signGrant(deps, grant, { ceiling, requestId, approvedBy });
@@ -90,6 +92,16 @@ export async function approveRequest(
     warnings: findSdkWarnings(constraints),
     ...(linked && { linkedCertId: linked.grant.certId }),
   };
+}
+
+/**
+ * Makes the certificate of `grant` the newer one of two. An application that presents a proof without naming
+ * a scope gets the newest certificate, and must keep the scopes that have the limit.
+ */
+function makeNewest(grant: Grant, other: Grant): void {
+  const [older = "", newer = ""] = [grant.certId, other.certId].sort();
+  [grant.certId, other.certId] = [newer, older];
+  [grant.issuedAt, other.issuedAt] = [other.issuedAt, grant.issuedAt];
 }
 
 /** A cluster's user approves on behalf of the member to whom the user is linked. */

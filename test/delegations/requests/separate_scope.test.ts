@@ -59,6 +59,24 @@ describe("an approval with separate_scope", () => {
     expect(items).toHaveLength(2);
   });
 
+  test("makes the limited delegation the newest, which counts for calls that name no scope", async () => {
+    const { person, platform, agentId, requestId } = await waiting();
+    const { body } = await approve(person, requestId, ["payments:send"], SEPARATE);
+    const keyed = (path: string, fields: object) =>
+      api.client().call("POST", path, {
+        headers: { "x-service-api-key": platform.apiKey },
+        body: fields,
+      });
+    const present = async (fields: object) => {
+      const challenge = await keyed("/v1/service/challenge", {});
+      const path = `/v1/service/connections/${platform.connectionId}/agents/${agentId}/present`;
+      const answer = await keyed(path, { challenge: challenge.body.challenge, ...fields });
+      return answer.body.cert_id;
+    };
+    expect(await present({})).toBe(body.cert_id);
+    expect(await present({ required_scope: "data:read" })).toBe(body.linked_cert_id);
+  });
+
   test("emits an event for each delegation, and records both in the activity list", async () => {
     const { person, platform, requestId } = await waiting();
     const { body } = await approve(person, requestId, ["payments:send"], SEPARATE);
