@@ -63,7 +63,7 @@ test("the metrics after a tour contain no id, address or key in a label", () => 
 test("the metrics after a tour count the tour's actions, and each part is ready", () => {
   const api = pages.get("api") ?? "";
   expect(api).toMatch(/^deputize_proof_decisions_total\{decision="allow"\} [1-9]/m);
-  expect(api).toMatch(/^deputize_http_errors_total\{code="invalid_challenge"\} [1-9]/m);
+  expect(api).toMatch(/^deputize_http_errors_total\{code="session_context_mismatch"\} [1-9]/m);
   expect(api).toMatch(/^deputize_vault_certificate_expiry_timestamp_seconds 1\d{9}$/m);
   for (const part of ["api", "worker", "operator"] as const) {
     expect(pages.get(part)).toContain(`\ndeputize_ready{role="${part}"} 1\n`);
