@@ -34,8 +34,8 @@ type ConnectionSettings = Pick<
  * Changes the verifier name that operations are bound to, whether AuthZEN requests without a proof are
  * answered, or whose challenges from outside the connection's agents answer. From the answer on, this process
  * refuses proofs that are bound to the former name. Every other process does so when it is notified of the
- * commit. `by` is the member who makes the change. Throws `not_found`, `invalid_request` for the id of another
- * connection as a name, and `forbidden` if this member may no longer list outside verifiers.
+ * commit. `by` is the member who makes the change. Throws `not_found`, `invalid_request` for the id of
+ * another connection as a name, and `forbidden` if this member may no longer list outside verifiers.
  */
 export async function changeConnection(
   { db, apiKeys }: { db: Database; apiKeys: Pick<ApiKeyFinder, "forget"> },
