@@ -202,6 +202,8 @@ export const CONNECTIONS = {
   made: "Made",
   keyFor: "For",
   keyRoles: { full: "everything of this connection", verify: "verifying only", agent: "the agent" },
+  madeByPerson: "by a member",
+  madeWith: "with the key",
   keyUsed: "Last used",
   keyUnused: "not yet",
   newNarrowKey: "New key for one purpose",

@@ -192,9 +192,14 @@ async function readKey(db: Database, prefix: string): Promise<KnownKey | undefin
   );
 }
 
-/** Selects from the table of the prefix's role. The database ends narrow keys together with their agent. */
+/**
+ * Selects from the table of the prefix's role. The database ends narrow keys together with their agent. An
+ * ended narrow key is invalid even if this process's clock is behind the clock that wrote the end.
+ */
 function keyRow(db: Database, prefix: string) {
   return isFullPrefix(prefix)
     ? db("api_keys as k").select("k.retires_at", db.raw("'full' as role, null as agent_id"))
-    : db("narrow_keys as k").select("k.role", "k.agent_id", "k.ended_at as retires_at");
+    : db("narrow_keys as k")
+        .whereNull("k.ended_at")
+        .select("k.role", "k.agent_id", "k.ended_at as retires_at");
 }

@@ -90,7 +90,15 @@ type ListedRow = {
   ends_at: Date | null;
 };
 
-const newestFirst: PageOrder = { time: "k.created_at", id: "k.key_prefix", isId: isKeyPrefix };
+/**
+ * Sorts keys without an end first, newest first, and then the others by their end, latest first. The order
+ * does not depend on the time of the call. A key that ends between two calls only moves to a later page.
+ */
+const validFirst = (db: Database): PageOrder => ({
+  time: db.raw("coalesce(k.ends_at, k.created_at + interval '8760000 hours')"),
+  id: "k.key_prefix",
+  isId: isKeyPrefix,
+});
 
 /** `GET …/connections/{connection_id}/keys`: lists a connection's API keys with their last use. */
 function listKeysRoute({ db, clock }: KeyDeps): Route {
@@ -103,7 +111,7 @@ function listKeysRoute({ db, clock }: KeyDeps): Route {
     roles: ["approver", "developer", "auditor"],
     params,
     query: pageQuery,
-    answer: { status: 200, schema: pageOf(keyAnswer), description: "A page of keys, newest first" },
+    answer: { status: 200, schema: pageOf(keyAnswer), description: "A page of keys, valid ones first" },
     errors: ["not_found"],
     async handle({ caller, params, query }) {
       const connection_id = await ownConnection(db, caller, params.connection_id);
@@ -120,7 +128,7 @@ function listKeysRoute({ db, clock }: KeyDeps): Route {
         .from(db.raw("(? union all ?) as k", [full, narrow]))
         .leftJoin("key_uses as u", "u.key_prefix", "k.key_prefix")
         .select("k.*", "u.used_at");
-      const { rows, next_cursor } = await readPage<ListedRow>(found, newestFirst, query);
+      const { rows, next_cursor } = await readPage<ListedRow>(found, validFirst(db), query);
       return { body: { items: rows.map(showKey), next_cursor } };
     },
   });

@@ -25,26 +25,41 @@ const VERIFY = "verify";
 type Loaded = {
   connection: ConnectionAnswer;
   agents: { items: AgentAnswer[] };
-  keys: { items: KeyAnswer[] };
+  keys: KeyAnswer[];
 };
+
+/** Reads all valid keys of a connection, and the ended keys on the same pages of the list. */
+export async function listKeys(visit: Pick<Visit, "call" | "params" | "now">): Promise<KeyAnswer[]> {
+  const keys: KeyAnswer[] = [];
+  const { call, params } = visit;
+  let cursor: string | undefined;
+  do {
+    const read = await call("list_api_keys", { params, query: { limit: "100", cursor } });
+    keys.push(...read.items);
+    const last = read.items.at(-1);
+    const goesOn = last !== undefined && stateOf(visit, last) !== "ended";
+    cursor = (goesOn && read.next_cursor) || undefined;
+  } while (cursor !== undefined);
+  return keys;
+}
 
 /** Returns the section about a connection's API keys: the list, and the forms that create and end keys. */
 export function keysSection(visit: Visit, loaded: Loaded): Html {
   const words = visit.texts.connections;
   const { connection } = loaded;
-  const known = new Map(loaded.keys.items.map((key) => [key.api_key_prefix, key]));
+  const known = new Map(loaded.keys.map((key) => [key.api_key_prefix, key]));
   const full = connection.api_keys.map((key) => ({ ...fullKey, ...known.get(key.api_key_prefix), ...key }));
-  const narrow = loaded.keys.items.filter(({ role }) => role !== "full");
+  const narrow = loaded.keys.filter(({ role }) => role !== "full");
   return html`<section class="card" id="keys"><h2>${words.keys}</h2>
     <p class="quiet">${words.keysLead}</p>
-    ${table<Key>({
+    ${table<KeyAnswer>({
       caption: words.keysTable,
       items: [...full, ...narrow],
       empty: undefined,
       columns: [
         { label: words.key, cell: ({ api_key_prefix }) => html`<code>${api_key_prefix}…</code>` },
         { label: words.keyFor, cell: (key) => html`<bdi>${purpose(visit, loaded, key)}</bdi>` },
-        { label: words.made, cell: ({ created_at }) => time(created_at) },
+        { label: words.made, cell: (key) => html`${time(key.created_at)} ${maker(visit, key)}` },
         {
           label: words.keyUsed,
           cell: ({ last_used_at: used }) => (used === null ? words.keyUnused : time(used)),
@@ -71,11 +86,20 @@ export function keysSection(visit: Visit, loaded: Loaded): Html {
   )}</div>`;
 }
 
-type Key = Omit<KeyAnswer, "made_with">;
+const fullKey = { role: "full", agent_id: null, made_with: null, last_used_at: null } as const;
 
-const fullKey = { role: "full", agent_id: null, last_used_at: null } as const;
+/** Returns which key, or that a person, created a narrow key. Any rotation creates the full keys. */
+function maker({ texts }: Visit, { role, made_with }: KeyAnswer): Html | undefined {
+  const words = texts.connections;
+  if (role === "full") return undefined;
+  return html`<span class="quiet">${made_with === null ? words.madeByPerson : html`${words.madeWith} <code>${made_with}…</code>`}</span>`;
+}
 
-function purpose({ texts }: Visit, { agents }: Pick<Loaded, "agents">, { role, agent_id }: Key): string {
+function purpose(
+  { texts }: Visit,
+  { agents }: Pick<Loaded, "agents">,
+  { role, agent_id }: KeyAnswer,
+): string {
   const words = texts.connections;
   if (agent_id === null) return words.keyRoles[role];
   const agent = agents.items.find((each) => each.agent_id === agent_id);
@@ -129,12 +153,16 @@ function endCard(visit: Visit, loaded: Loaded, keys: readonly KeyAnswer[]): Html
 }
 
 /** Returns whether a key has no end, is valid until a known time, or has ended. */
-function stateOf({ now }: Visit, { valid_until }: Pick<Key, "valid_until">): "current" | "ending" | "ended" {
+function stateOf(
+  { now }: Pick<Visit, "now">,
+  { role, valid_until }: Pick<KeyAnswer, "role" | "valid_until">,
+): "current" | "ending" | "ended" {
   if (valid_until === null) return "current";
+  if (role !== "full") return "ended";
   return Date.parse(valid_until) > now.getTime() ? "ending" : "ended";
 }
 
-function keyState(visit: Visit, key: Key): Html {
+function keyState(visit: Visit, key: KeyAnswer): Html {
   const words = visit.texts.connections;
   const state = stateOf(visit, key);
   const end = new Date(key.valid_until ?? 0);

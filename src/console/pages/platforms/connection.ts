@@ -5,7 +5,7 @@ import { page, type Visit } from "../../core/page.ts";
 import { areaField, checkField, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { copyable, facts } from "../../elements/values.ts";
-import { KEY_OPERATIONS, keyForms, keysSection } from "./api_keys.ts";
+import { KEY_OPERATIONS, keyForms, keysSection, listKeys } from "./api_keys.ts";
 import { callbackBadge, declaredNote } from "./platform.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
@@ -31,12 +31,11 @@ export const connectionPage = page<Loaded>({
   forms: keyForms,
 });
 
-async function load({ call, params }: Visit) {
-  const query = { limit: "100" };
+async function load({ call, params, now }: Visit) {
   const [connection, agents, keys] = await Promise.all([
     call("get_connection", { params }),
-    call("list_agents", { params, query }),
-    call("list_api_keys", { params, query }),
+    call("list_agents", { params, query: { limit: "100" } }),
+    listKeys({ call, params, now }),
   ]);
   return { connection, agents, keys };
 }
