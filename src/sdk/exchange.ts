@@ -14,7 +14,7 @@ export type Call = {
 
 /** A complete response of at most {@link MAX_ANSWER_BYTES} with any status, or why there is none. */
 export type Exchange =
-  | { answered: true; status: number; body: Buffer }
+  | { answered: true; status: number; body: Buffer; retryAfter?: string | undefined }
   | { answered: false; fault: "timeout" | "network" | "answer_too_large" };
 
 /** Maximum size of a response in bytes. A longer response is discarded. */
@@ -81,9 +81,11 @@ function readAnswer(response: IncomingMessage, finish: (exchange: Exchange) => v
   });
   response.on("error", () => finish({ answered: false, fault: "network" }));
   response.on("end", () => {
+    const { complete, statusCode: status = 0, headers } = response;
+    const body = Buffer.concat(chunks);
     finish(
-      response.complete
-        ? { answered: true, status: response.statusCode ?? 0, body: Buffer.concat(chunks) }
+      complete
+        ? { answered: true, status, body, retryAfter: headers["retry-after"] }
         : { answered: false, fault: "network" },
     );
   });

@@ -336,7 +336,7 @@ describe("agent.tool", () => {
       .where("invocation_id", "like", "call-1%")
       .orderBy("invocation_id")
       .pluck("invocation_id");
-    expect(ids).toEqual(["call-1", "call-1-2"]);
+    expect(ids).toEqual(["call-1", "call-1~2"]);
     await expect(tool({ count: 2 }, { invocationId: "call-1" })).rejects.toThrow(Replayed);
     expect(await tool({ count: 2 })).toEqual([200, 200]);
     expect(shop.handled).toHaveLength(4);

@@ -39,8 +39,7 @@ export const HIDDEN_DOT_SEGMENT = "must not contain . or .. segments that are en
  */
 export function hidesDotSegment(path: string): boolean {
   if (hasDotSegment(path)) return false;
-  let text = path;
-  for (let round = 0; round < MOST_ENCODINGS; round++) text = decoded(text);
+  const text = decodeFully(path);
   if (decoded(text) !== text) return true;
   // biome-ignore lint/suspicious/noControlCharactersInRegex: a control character ends a path for some servers
   if (text !== path && /[\0-\x1f\x7f]/.test(text)) return true;
@@ -50,6 +49,13 @@ export function hidesDotSegment(path: string): boolean {
       .replace(OTHER_SEPARATORS, "/")
       .replace(/[;#][^/]*/g, ""),
   );
+}
+
+/** Returns a path in which each byte that is percent-encoded, up to three times, is one character. */
+export function decodeFully(path: string): string {
+  let text = path;
+  for (let round = 0; round < MOST_ENCODINGS; round++) text = decoded(text);
+  return text;
 }
 
 function decoded(text: string): string {

@@ -3,7 +3,7 @@ import type { Agent as HttpAgent } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { bindOperation, type Operation } from "../operation.ts";
 import { type GuardSettings, readSettings } from "../settings.ts";
-import { Unanswered, Unavailable } from "./errors.ts";
+import { AgentError, Unanswered, Unavailable } from "./errors.ts";
 import { readRefusal } from "./refusals.ts";
 import { type FetchInit, type ReadRequest, readRequest } from "./request.ts";
 import { createService, type Self } from "./service.ts";
@@ -29,13 +29,13 @@ export type AgentSettings = Pick<GuardSettings, "baseUrl" | "apiKey" | "word" | 
 /** The call of a tool: what the tool may do, and under which id. */
 export type ToolCall = {
   readonly scope: string;
-  /** The id of this call. The first request has this id, and the n-th has it with the suffix `-n`. */
+  /** The id of this call. The first request has this id, and the n-th has it with the suffix `~n`. */
   readonly invocationId: string;
   /** {@link Agent.fetch} with the tool's scope. */
   fetch(url: string | URL, init?: Omit<FetchInit, "scope" | "invocationId">): Promise<Response>;
 };
 
-/** Options of one call of a tool. */
+/** Options of one call of a tool. An `invocationId` has at most 240 characters, and no `~`. */
 export type ToolOptions = { invocationId?: string; signal?: AbortSignal };
 
 /** An agent that acts with authority from a person. */
@@ -57,6 +57,8 @@ export type Agent = {
 };
 
 const PAUSES_MS = [500, 2_000];
+/** Leaves room for the suffix of a request, and contains none, so that no two calls share an id. */
+const TOOL_CALL_ID = /^[\x21-\x7d]{1,240}$/;
 
 /** Creates an agent. Throws TypeError for invalid settings. Does not connect before the first call. */
 export function createAgent(settings: AgentSettings): Agent {
@@ -65,44 +67,45 @@ export function createAgent(settings: AgentSettings): Agent {
   const service = createService({ ...read, agentId, pausesMs });
   const verifierOf = readVerifiers(verifiers);
 
-  async function send(request: ReadRequest, operation: Operation, init: FetchInit): Promise<Response> {
+  async function send(request: ReadRequest, operation: Operation): Promise<Response> {
+    const { url, method, body, signal } = request;
     const { invocation_id: invocationId, session_id: sessionId, agent_id } = operation;
     const proof = await service.present({
       operation,
-      requiredScope: init.scope,
-      verifierConnectionId: connectionOf(verifierOf(request.url)),
-      certId: init.certId,
+      requiredScope: request.scope,
+      verifierConnectionId: connectionOf(verifierOf(url)),
+      certId: request.certId,
+      signal,
     });
-    const { url, method, body } = request;
     const headers = new Headers(request.headers);
     const own = { proof, "invocation-id": invocationId, "agent-id": agent_id, "session-id": sessionId };
     for (const [name, value] of Object.entries(own)) headers.set(read.header(name), value);
     if (sessionId === "") headers.delete(read.header("session-id"));
-    init.signal?.throwIfAborted();
+    signal?.throwIfAborted();
     try {
-      const parts = { method, headers, body: body ?? null, signal: init.signal ?? null };
+      const parts = { method, headers, body: body ?? null, signal: signal ?? null };
       return await (given ?? fetch)(url, { ...parts, redirect: "manual" });
     } catch (error) {
-      if (init.signal?.aborted === true) throw error;
+      if (signal?.aborted === true) throw error;
       throw new Unanswered("no_answer", "The application did not answer.", invocationId, { cause: error });
     }
   }
 
   async function act(address: string | URL, init: FetchInit): Promise<Response> {
     const request = readRequest(address, init);
+    const { signal } = request;
     const named = verifierOf(request.url);
-    if (named !== "own") checkExpected(init.verifier, named);
+    if (named !== "own") checkExpected(request.verifier, named);
     const self = await service.readSelf();
     const verifier = named === "own" ? self.own : named;
-    checkExpected(init.verifier, verifier);
-    const operation = describe(request, init, { self, verifier });
+    checkExpected(request.verifier, verifier);
+    const operation = describe(request, { self, verifier });
+    const limits = { invocationId: request.invocationId, timeoutMs: read.timeoutMs, signal };
     for (const pause of [...pausesMs, undefined]) {
-      const response = await send(request, operation, init);
-      const refusal = await readRefusal(response, operation.invocation_id);
-      if (refusal === undefined) return response;
-      await response.body?.cancel();
-      if (!(refusal instanceof Unavailable) || pause === undefined) throw refusal;
-      await sleep(pause, undefined, { ...(init.signal && { signal: init.signal }) });
+      const answer = await readRefusal(await send(request, operation), limits);
+      if (!(answer instanceof AgentError)) return answer;
+      if (!(answer instanceof Unavailable) || pause === undefined) throw answer;
+      await sleep(pause, undefined, { ...(signal && { signal }) });
     }
     throw new Error("unreachable");
   }
@@ -110,26 +113,29 @@ export function createAgent(settings: AgentSettings): Agent {
   return {
     fetch: act,
     tool(fn, scope) {
-      return (input, { invocationId = randomUUID(), signal } = {}) => {
+      return async (input, { invocationId = randomUUID(), signal } = {}) => {
+        if (!TOOL_CALL_ID.test(invocationId)) {
+          throw new TypeError("invocationId: must have 1 to 240 visible ASCII characters without ~");
+        }
         let requests = 0;
         const call: ToolCall = {
           scope,
           invocationId,
           fetch(url, init = {}) {
             requests += 1;
-            const id = requests === 1 ? invocationId : `${invocationId}-${requests}`;
-            return act(url, { ...(signal && { signal }), ...init, scope, invocationId: id });
+            const id = requests === 1 ? invocationId : `${invocationId}~${requests}`;
+            const own = init.signal ?? signal;
+            return act(url, { ...init, ...(own && { signal: own }), scope, invocationId: id });
           },
         };
-        return Promise.resolve(fn(input, call));
+        return fn(input, call);
       };
     },
   };
 }
 
 function describe(
-  { url, method, digest }: ReadRequest,
-  { action = method, resourceId, sessionId, invocationId = randomUUID(), scope }: FetchInit,
+  { url, digest, scope, action, resourceId, sessionId, invocationId }: ReadRequest,
   { self, verifier }: { self: Self; verifier: AgentVerifier },
 ): Operation {
   const requestedPath = `${url.pathname}${url.search}`;

@@ -57,7 +57,7 @@ export class Unanswered extends AgentError {
 
 /**
  * The address has no verifier in the settings, or not the one that the call names, or the service knows no
- * such verifier. Nothing was sent to the application.
+ * such verifier, or servers can read the path as another verifier's. Nothing was sent to the application.
  */
 export class WrongVerifier extends AgentError {
   override readonly name: string = "WrongVerifier";

@@ -1,31 +1,89 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { type AgentError, refusalError } from "./errors.ts";
 
-const STATUSES = [403, 503];
 const MOST_BYTES = 65_536;
 
+type Limits = { invocationId: string; timeoutMs: number; signal: AbortSignal | undefined };
+
 /**
- * Returns the error of a guard's refusal, or `undefined` for any other response, whose body stays unread. It
- * reads only the code, and knows it. A challenge or an operation in the body has no effect.
+ * Returns the error of a guard's refusal, or else the application's response with its whole body. It reads
+ * only the code of a refusal, and only a code that guards send with this status. A challenge or an operation
+ * in the body has no effect. Reads at most 64 KiB, for at most `timeoutMs`. Throws the signal's reason.
  */
-export async function readRefusal(response: Response, invocationId: string): Promise<AgentError | undefined> {
+export async function readRefusal(response: Response, limits: Limits): Promise<AgentError | Response> {
   const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
-  if (!STATUSES.includes(response.status) || !isJson) return undefined;
+  if (![403, 503].includes(response.status) || !isJson || response.body === null) return response;
+  const { text, rest } = await startOf(response.body.getReader(), limits);
+  const refusal = text && refusalOf(text, response.status, limits.invocationId);
+  if (refusal) return refusal;
+  const { status, statusText, headers, url } = response;
+  return Object.defineProperty(new Response(rest, { status, statusText, headers }), "url", { value: url });
+}
+
+function refusalOf(text: Buffer, responseStatus: number, invocationId: string): AgentError | undefined {
   try {
-    const { error } = Object(JSON.parse(await startOf(response.clone()))) as { error?: unknown };
-    const { code, status } = Object(error) as { code?: unknown; status?: unknown };
-    return status === response.status ? refusalError(code, invocationId) : undefined;
+    const json: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(text));
+    const { code, status } = Object(Object(json).error) as { code?: unknown; status?: unknown };
+    const expected = code === "verification_unavailable" ? 503 : 403;
+    if (status !== expected || responseStatus !== expected) return undefined;
+    return refusalError(code, invocationId);
   } catch {
     return undefined;
   }
 }
 
-async function startOf({ body }: Response): Promise<string> {
-  const decoder = new TextDecoder("utf-8", { fatal: true });
-  let [text, bytes] = ["", 0];
-  for await (const chunk of body ?? []) {
-    bytes += chunk.length;
-    if (bytes > MOST_BYTES) throw new RangeError("no guard sends so much");
-    text += decoder.decode(chunk, { stream: true });
+type Reader = ReadableStreamDefaultReader<Uint8Array>;
+
+/**
+ * Returns the whole text if it ends within the limits, and a stream of all bytes. A tee of the body would
+ * wait for a reader of its other branch.
+ */
+async function startOf(
+  reader: Reader,
+  { timeoutMs, signal }: Limits,
+): Promise<{ text: Buffer | undefined; rest: ReadableStream<Uint8Array> }> {
+  const chunks: Uint8Array[] = [];
+  const timer = new AbortController();
+  const end = AbortSignal.any([timer.signal, ...(signal ? [signal] : [])]);
+  const timeUp = sleep(timeoutMs, undefined, { signal: end }).catch(() => undefined);
+  let next = readNext(reader);
+  let [bytes, text]: [number, Buffer | undefined] = [0, undefined];
+  while (bytes <= MOST_BYTES) {
+    const read = await Promise.race([next, timeUp]);
+    if (signal?.aborted === true) {
+      reader.cancel(signal.reason).catch(() => undefined);
+      throw signal.reason;
+    }
+    if (read?.done === true) text = Buffer.concat(chunks);
+    if (read?.value === undefined) break;
+    chunks.push(read.value);
+    bytes += read.value.length;
+    next = readNext(reader);
   }
-  return text + decoder.decode();
+  timer.abort();
+  const rest = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const read = chunks.shift();
+        if (read !== undefined) return controller.enqueue(read);
+        const { value, error } = await next;
+        if (error !== undefined) controller.error(error);
+        else if (value === undefined) controller.close();
+        else {
+          controller.enqueue(value);
+          next = readNext(reader);
+        }
+      },
+      cancel: (reason) => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  );
+  return { text, rest };
+}
+
+type Read = { done?: boolean; value?: Uint8Array | undefined; error?: unknown };
+
+/** Never rejects, because nobody may wait for the chunk. */
+function readNext(reader: Reader): Promise<Read> {
+  return reader.read().catch((error: unknown) => ({ error: error ?? new Error("the body ended early") }));
 }

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { hidesDotSegment } from "../../protocol/constraints/resource_path.ts";
 import { canonicalBytes } from "../../protocol/encoding/canonical.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
@@ -28,33 +29,80 @@ export type FetchInit = {
 };
 
 /** A request, ready to send: a copy that later changes to the caller's objects do not affect. */
-export type ReadRequest = {
+export type ReadRequest = Pick<FetchInit, "scope" | "resourceId" | "sessionId" | "certId" | "verifier"> & {
   url: URL;
   method: string;
   headers: Headers;
   body: Uint8Array<ArrayBuffer> | undefined;
   digest: Uint8Array | undefined;
+  action: string;
+  invocationId: string;
+  signal: AbortSignal | undefined;
 };
 
-/** Reads a request. Throws TypeError if no guard could bind it: for its scope, path, ids, or body. */
+const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
+const UNSENDABLE_METHODS = ["CONNECT", "TRACE", "TRACK"];
+/** `fetch` sets or refuses them. A `Host` of the caller would lead the proof to another application. */
+const REFUSED_HEADERS = [
+  ...["host", "content-length", "transfer-encoding", "connection"],
+  ...["keep-alive", "upgrade", "expect"],
+];
+
+/**
+ * Reads a request. Throws TypeError if no guard could bind it, or if `fetch` could not send it. The message
+ * contains no value of the caller, because values can be secret.
+ */
 export function readRequest(address: string | URL, init: FetchInit): ReadRequest {
-  demandScope(init.scope);
-  const { invocationId, sessionId } = init;
+  const { scope, invocationId, sessionId, resourceId, certId, signal } = init;
+  demandScope(scope);
   for (const [name, id] of Object.entries({ invocationId, sessionId })) {
     if (id !== undefined && !/^[\x21-\x7e]{1,256}$/.test(id)) {
       throw new TypeError(`${name}: must have 1 to 256 visible ASCII characters`);
     }
   }
   const { body, digest, type } = readBody(init.body);
-  const headers = new Headers(init.headers);
+  const headers = readHeaders(init.headers);
   if (type !== undefined && !headers.has("content-type")) headers.set("content-type", type);
-  const method = (init.method ?? (body === undefined ? "GET" : "POST")).toUpperCase();
-  return { url: readUrl(address), method, headers, body, digest };
+  const method = readMethod(init.method, body !== undefined);
+  if (signal && !(signal instanceof AbortSignal)) throw new TypeError("signal: must be an AbortSignal");
+  return {
+    ...{ url: readUrl(address), method, headers, body, digest, scope, action: init.action ?? method },
+    ...{ invocationId: invocationId ?? randomUUID(), signal: signal ?? undefined },
+    ...(sessionId !== undefined && { sessionId }),
+    ...(resourceId !== undefined && { resourceId }),
+    ...(certId !== undefined && { certId }),
+    ...(init.verifier !== undefined && { verifier: { ...init.verifier } }),
+  };
+}
+
+function readMethod(given: string | undefined, hasBody: boolean): string {
+  const method = String(given ?? (hasBody ? "POST" : "GET")).toUpperCase();
+  if (!TOKEN.test(method) || UNSENDABLE_METHODS.includes(method)) {
+    throw new TypeError("method: must be one that fetch can send");
+  }
+  if (hasBody && ["GET", "HEAD"].includes(method)) throw new TypeError("body: GET and HEAD have none");
+  return method;
+}
+
+function readHeaders(given: RequestInit["headers"]): Headers {
+  let headers: Headers;
+  try {
+    headers = new Headers(given);
+  } catch {
+    throw new TypeError("headers: each needs a name and a value that HTTP permits");
+  }
+  const refused = REFUSED_HEADERS.find((name) => headers.has(name));
+  if (refused !== undefined) throw new TypeError(`headers: leave out ${refused}, because fetch sets it`);
+  return headers;
 }
 
 function readUrl(address: string | URL): URL {
-  const url = new URL(address);
+  if (!URL.canParse(String(address))) throw new TypeError("url: must be an absolute URL");
+  const url = new URL(String(address));
   if (!/^https?:$/.test(url.protocol)) throw new TypeError("url: must start with https or http");
+  if (url.username !== "" || url.password !== "") {
+    throw new TypeError("url: must not contain a user name or password");
+  }
   if (hidesDotSegment(url.pathname)) throw new TypeError("url: must not hide a . or .. segment");
   url.hash = "";
   return url;

@@ -15,6 +15,7 @@ export type ProofAsked = {
   requiredScope: string;
   verifierConnectionId: string | undefined;
   certId: string | undefined;
+  signal?: AbortSignal | undefined;
 };
 
 /** The agent's calls of the service. */
@@ -30,15 +31,22 @@ type Settings = Pick<ReadSettings, "address" | "header" | "apiKey" | "agent" | "
   agentId: string | undefined;
 };
 
-type Answer = { status: number; body: Readonly<Record<string, unknown>> };
+type Answer = { status: number; body: Readonly<Record<string, unknown>>; waitMs: number };
 
+/** The longest wait that a 429 can ask for. After a longer one, the caller gets the error immediately. */
+const LONGEST_WAIT_MS = 30_000;
 const TRANSIENT = [429, 500, 502, 503, 504];
 
 /** Creates the calls. They never follow a redirect, and none of their errors contains the API key. */
 export function createService(settings: Settings): Service {
   let self: Promise<Self> | undefined;
 
-  async function call(path: string, body: unknown, invocationId?: string): Promise<Answer> {
+  async function call(
+    path: string,
+    body: unknown,
+    { invocationId, signal }: { invocationId?: string; signal?: AbortSignal | undefined } = {},
+  ): Promise<Answer> {
+    let code = "proof_unavailable";
     for (const pause of [...settings.pausesMs, undefined]) {
       const answered = await exchange({
         url: settings.address(path),
@@ -49,9 +57,12 @@ export function createService(settings: Settings): Service {
       });
       const answer = readAnswer(answered);
       if (answer !== undefined && !TRANSIENT.includes(answer.status)) return answer;
-      if (pause !== undefined) await sleep(pause);
+      const fault = faultOf(answer);
+      code = fault.code;
+      if (pause === undefined || fault.waitMs > LONGEST_WAIT_MS) break;
+      await sleep(Math.max(pause, fault.waitMs), undefined, { ...(signal && { signal }) });
     }
-    throw new Unavailable("proof_unavailable", "The service made no proof. Nothing was done.", invocationId);
+    throw new Unavailable(code, "The service made no proof. Nothing was done.", invocationId);
   }
 
   async function readSelf(): Promise<Self> {
@@ -74,7 +85,7 @@ export function createService(settings: Settings): Service {
       return self;
     },
 
-    async present({ operation, requiredScope, verifierConnectionId, certId }) {
+    async present({ operation, requiredScope, verifierConnectionId, certId, signal }) {
       const { connectionId, agentId } = await this.readSelf();
       const path = [connectionId, agentId].map(encodeURIComponent).join("/agents/");
       const asked = {
@@ -84,11 +95,16 @@ export function createService(settings: Settings): Service {
         cert_id: certId,
       };
       const { invocation_id: invocationId } = operation;
-      const { status, body } = await call(`connections/${path}/present`, asked, invocationId);
+      const { status, body } = await call(`connections/${path}/present`, asked, { invocationId, signal });
       if (status === 200 && isText(body.proof_ref)) return body.proof_ref;
       throw refused(body, invocationId);
     },
   };
+}
+
+function faultOf(answer: Answer | undefined): { code: string; waitMs: number } {
+  if (answer?.status !== 429) return { code: "proof_unavailable", waitMs: 0 };
+  return { code: codeOf(answer.body), waitMs: answer.waitMs };
 }
 
 function refused(body: Answer["body"], invocationId?: string): AgentError {
@@ -110,11 +126,13 @@ function codeOf({ error }: Answer["body"]): string {
 
 function readAnswer(answered: Exchange): Answer | undefined {
   if (!answered.answered) return undefined;
+  const { status, retryAfter = "" } = answered;
+  const waitMs = /^\d{1,9}$/.test(retryAfter) ? Number(retryAfter) * 1_000 : 0;
   try {
     const value = plainJson(parseJson(answered.body, { bytes: MAX_ANSWER_BYTES, depth: 32 }));
-    return { status: answered.status, body: Object(value) as Answer["body"] };
+    return { status, body: Object(value) as Answer["body"], waitMs };
   } catch {
-    return { status: answered.status, body: {} };
+    return { status, body: {}, waitMs };
   }
 }
 

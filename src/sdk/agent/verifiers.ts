@@ -1,3 +1,4 @@
+import { decodeFully } from "../../protocol/constraints/resource_path.ts";
 import type { Verifier } from "../operation.ts";
 import { WrongVerifier } from "./errors.ts";
 
@@ -10,20 +11,29 @@ export type AgentVerifier = Verifier & {
 /** The verifiers of an agent, by the address of the application: an origin, or an origin with a path. */
 export type Verifiers = Readonly<Record<string, AgentVerifier | "own">>;
 
-type Place = { origin: string; path: string; verifier: AgentVerifier | "own" };
+type Place = { origin: string; path: string; folder: string; verifier: AgentVerifier | "own" };
 
 /**
  * Creates a function that finds the verifier of a URL by the settings alone, never by an answer of a server.
  * The longest matching path wins. Throws TypeError for settings that are no addresses or verifiers. The
- * function throws `WrongVerifier` for an address without a verifier.
+ * function throws `WrongVerifier` for an address without a verifier, and for a path that some servers read as
+ * the path of another verifier.
  */
 export function readVerifiers(verifiers: Verifiers): (url: URL) => AgentVerifier | "own" {
   const places = Object.entries(verifiers).map(([address, verifier]) => placeOf(address, verifier));
   places.sort((one, other) => other.path.length - one.path.length);
   return (url) => {
-    const found = places.find(({ origin, path }) => url.origin === origin && isBelow(url.pathname, path));
-    if (found !== undefined) return found.verifier;
-    throw new WrongVerifier("unknown_verifier", "The settings name no verifier for this address.");
+    const near = places.filter(({ origin }) => url.origin === origin);
+    const found = near.find(({ path }) => isBelow(url.pathname, path));
+    if (found === undefined) {
+      throw new WrongVerifier("unknown_verifier", "The settings name no verifier for this address.");
+    }
+    const path = looselyRead(url.pathname);
+    const others = near.filter(({ folder }) => isBelow(path, folder) && folder.length >= found.folder.length);
+    if (others.some(({ verifier }) => !isSame(verifier, found.verifier))) {
+      throw new WrongVerifier("ambiguous_address", "Servers can read this path as another verifier's.");
+    }
+    return found.verifier;
   };
 }
 
@@ -37,17 +47,21 @@ export function checkExpected(expected: Verifier | undefined, found: Verifier): 
 
 function placeOf(address: string, verifier: unknown): Place {
   const url = URL.canParse(address) ? new URL(address) : undefined;
-  if (url === undefined || !/^https?:$/.test(url.protocol) || url.search !== "" || url.hash !== "") {
-    throw new TypeError("verifiers: each address must be an absolute URL without a query or fragment");
+  const others = url && [url.search, url.hash, url.username, url.password].join("");
+  if (url === undefined || !/^https?:$/.test(url.protocol) || others !== "") {
+    throw new TypeError(
+      "verifiers: each address must be an absolute URL without query, fragment or password",
+    );
   }
   const path = url.pathname.replace(/\/+$/, "");
-  if (verifier === "own") return { origin: url.origin, path, verifier };
+  const place = { origin: url.origin, path, folder: looselyRead(path) };
+  if (verifier === "own") return { ...place, verifier };
   const { verifierId, workspaceId, connectionId } = Object(verifier) as Partial<AgentVerifier>;
   if (!isText(verifierId) || !isText(workspaceId) || (connectionId !== undefined && !isText(connectionId))) {
     throw new TypeError('verifiers: each value must be "own", or have verifierId and workspaceId');
   }
   const read = { verifierId, workspaceId, ...(connectionId !== undefined && { connectionId }) };
-  return { origin: url.origin, path, verifier: read };
+  return { ...place, verifier: read };
 }
 
 function isText(value: unknown): value is string {
@@ -57,4 +71,16 @@ function isText(value: unknown): value is string {
 /** Compares whole segments: `/a/b` is below `/a`, and `/ab` is not. */
 function isBelow(path: string, folder: string): boolean {
   return path === folder || path.startsWith(`${folder}/`);
+}
+
+/** Returns a path as a tolerant server can read it: decoded, in lower case, without parameters or `//`. */
+function looselyRead(path: string): string {
+  const text = Buffer.from(decodeFully(path), "latin1").toString("utf8").normalize("NFKC");
+  const segments = text.toUpperCase().toLowerCase().split(/[/\\]/);
+  const names = segments.map((segment) => segment.split(/[;?#]/, 1)[0]).filter((name) => name !== "");
+  return names.map((name) => `/${name}`).join("");
+}
+
+function isSame(one: AgentVerifier | "own", other: AgentVerifier | "own"): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
 }
