@@ -133,6 +133,23 @@ def test_takes_verifiers_only_from_its_settings(service: Service) -> None:
         own.fetch(service.url, scope=SCOPE)
 
 
+def test_sends_nothing_to_a_path_that_servers_read_as_that_of_another_verifier(service: Service) -> None:
+    service.answer = answering(lambda _: http(200, {}))
+    narrow = Verifier("tenant-1", "w-2")
+    agent = agent_of(service, verifiers={service.url: SHOP, f"{service.url}/tenant/": narrow})
+    for path in (
+        *("/%74enant/x", "/%2574enant/x", "//tenant/x", "/tenant%2fx", "/Tenant/x", "/tenant;v=1/x"),
+        *("/tenant%3fx", "/tenant%5cx", "/%2ftenant", "/tenant%23/x", "/%EF%BD%94enant", "/TENANT"),
+    ):
+        with pytest.raises(WrongVerifier, match="ambiguous_address"):
+            agent.fetch(f"{service.url}{path}", scope=SCOPE)
+    assert service.requests == []
+    for path in ("/tenants", "/orders//7%2f8;a", "/", "/tenant", "/tenant/A%20b;c//d"):
+        agent.fetch(f"{service.url}{path}", scope=SCOPE)
+    found = [each["operation"]["verifier_id"] for each in presented(service)]
+    assert found == ["shop-1", "shop-1", "shop-1", "tenant-1", "tenant-1"]
+
+
 def test_gives_a_tool_its_scope_and_one_id_per_call(service: Service) -> None:
     service.answer = answering(lambda _: http(200, {}))
 
@@ -164,6 +181,13 @@ def test_gives_a_tool_its_scope_and_one_id_per_call(service: Service) -> None:
         {"invocation_id": "a b"},
         {"invocation_id": ""},
         {"url": "/pub/%2e%2e/admin"},
+        {"method": "a b"},
+        {"method": "GET\r\nx: y"},
+        {"method": "trace"},
+        {"headers": {"HOST": "bank.example"}},
+        {"headers": {"Content-Length": "2"}},
+        {"headers": {"transfer-encoding": "chunked"}},
+        {"headers": {"Connection": "x-service-proof"}},
     ],
 )
 def test_rejects_what_no_guard_can_bind(service: Service, options: dict[str, Any]) -> None:

@@ -17,6 +17,13 @@ from ..settings import demand
 from .verifiers import path_of, read_url
 
 _ID = re.compile(r"[\x21-\x7e]{1,256}")
+_TOKEN = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+_REFUSED_METHODS = ("CONNECT", "TRACE", "TRACK")
+# The HTTP client sets them. A `Host` of the caller would lead the proof to another application.
+_REFUSED_HEADERS = (
+    *("host", "content-length", "transfer-encoding", "connection"),
+    *("keep-alive", "upgrade", "expect"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,7 @@ class Request:
 def read_request(
     address: str, scope: str, method: str | None, body: object, headers: Mapping[str, str] | None
 ) -> Request:
-    """Reads a request. Raises TypeError if no guard could bind it."""
+    """Reads a request. Raises TypeError if no guard could bind it, or if the client could not send it."""
     demand_scope(scope)
     url = read_url(address)
     demand(not hides_dot_segment(path_of(url)), "url: must not hide a . or .. segment")
@@ -48,13 +55,18 @@ def read_request(
     except ProtocolError as error:
         raise TypeError("body: has no canonical JSON") from error
     sent = httpx2.Headers(headers or {})
+    for name in _REFUSED_HEADERS:
+        demand(name not in sent, f"headers: leave out {name}, because the HTTP client sets it")
+    chosen = (method or ("POST" if has_body else "GET")).upper()
+    is_method = _TOKEN.fullmatch(chosen) is not None and chosen not in _REFUSED_METHODS
+    demand(is_method, "method: must be one that an application can receive")
     sent.setdefault("accept", "*/*")
     sent["accept-encoding"] = "identity"
     if has_body and "content-type" not in sent:
         sent["content-type"] = (
             "application/octet-stream" if isinstance(payload, bytes) else "application/json"
         )
-    return Request(url, (method or ("POST" if has_body else "GET")).upper(), sent, content, digest)
+    return Request(url, chosen, sent, content, digest)
 
 
 def described_operation(

@@ -1,5 +1,7 @@
 """The verifier of each application, which only the agent's settings name."""
 
+import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -7,6 +9,7 @@ from typing import Literal
 import httpx2
 
 from ..operation import Verifier
+from ..protocol.resource_path import decode_fully
 from ..settings import demand
 from .errors import WrongVerifier
 
@@ -30,18 +33,25 @@ def read_verifiers(verifiers: Verifiers) -> Callable[[httpx2.URL], Verifier | Li
     """Returns a function that finds the verifier of a URL by the settings alone, never by an answer.
 
     The longest matching path wins. Raises TypeError for settings that are no addresses or verifiers. The
-    function raises `WrongVerifier` for an address without a verifier.
+    function raises `WrongVerifier` for an address without a verifier, and for a path that some servers read
+    as the path of another verifier.
     """
     places = [_place_of(address, verifier) for address, verifier in verifiers.items()]
     places.sort(key=lambda place: len(place[1]), reverse=True)
 
     def find(url: httpx2.URL) -> Verifier | Literal["own"]:
         path = path_of(url)
-        for origin, folder, verifier in places:
-            # Compares whole segments: `/a/b` is below `/a`, and `/ab` is not.
-            if origin == _origin_of(url) and (path == folder or path.startswith(f"{folder}/")):
-                return verifier
-        raise WrongVerifier("unknown_verifier", "The settings name no verifier for this address.")
+        near = [place for place in places if place[0] == _origin_of(url)]
+        found = next((place for place in near if _is_below(path, place[1])), None)
+        if found is None:
+            raise WrongVerifier("unknown_verifier", "The settings name no verifier for this address.")
+        read, folder = _loosely_read(path), _loosely_read(found[1])
+        for _, other, verifier in near:
+            is_other = _is_below(read, _loosely_read(other)) and len(_loosely_read(other)) >= len(folder)
+            if is_other and verifier != found[2]:
+                sentence = "Servers can read this path as another verifier's."
+                raise WrongVerifier("ambiguous_address", sentence)
+        return found[2]
 
     return find
 
@@ -89,3 +99,16 @@ def _place_of(address: str, verifier: object) -> _Place:
 
 def _origin_of(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
+
+
+def _is_below(path: str, folder: str) -> bool:
+    """Compares whole segments: `/a/b` is below `/a`, and `/ab` is not."""
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def _loosely_read(path: str) -> str:
+    """Returns a path as a tolerant server can read it: decoded, in one case, without parameters or `//`."""
+    text = decode_fully(path).encode("latin-1", "replace").decode("utf-8", "replace")
+    segments = re.split(r"[/\\]", unicodedata.normalize("NFKC", text).upper().lower())
+    names = [re.split("[;?#]", segment, maxsplit=1)[0] for segment in segments]
+    return "".join(f"/{name}" for name in names if name)

@@ -19,15 +19,21 @@ def hides_dot_segment(path: str) -> bool:
     """
     if _has_dot_segment(path):
         return False
-    text = path
-    for _ in range(_MOST_ENCODINGS):
-        text = _decoded(text)
+    text = decode_fully(path)
     if _decoded(text) != text:
         return True
     if text != path and _CONTROL_CHARACTER.search(text):
         return True
     plain = _OTHER_SEPARATORS.sub("/", _OVERLONG_DOT.sub(".", text))
     return _has_dot_segment(_PARAMETERS.sub("", plain))
+
+
+def decode_fully(path: str) -> str:
+    """Returns a path in which each byte that is percent-encoded, up to three times, is one character."""
+    text = path
+    for _ in range(_MOST_ENCODINGS):
+        text = _decoded(text)
+    return text
 
 
 def _decoded(text: str) -> str:
