@@ -1,6 +1,7 @@
 """The agent with a service and an application that answer as each test says."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -92,11 +93,15 @@ def test_raises_a_fixed_sentence_for_a_refusal(
 
 
 @pytest.mark.parametrize(
-    "answer", [refusal(403, "limit_reached"), refusal(409, "not_delegated"), http(403, {}), http(302, {})]
+    "answer",
+    [
+        *(refusal(403, "limit_reached"), refusal(409, "not_delegated"), http(403, {}), http(302, {})),
+        *(refusal(403, "verification_unavailable"), refusal(503, "not_delegated")),
+    ],
 )
 def test_returns_other_answers_of_the_application(service: Service, answer: bytes) -> None:
     service.answer = answering(lambda _: answer)
-    assert agent_of(service).fetch(service.url, scope=SCOPE).status in (302, 403, 409)
+    assert agent_of(service).fetch(service.url, scope=SCOPE).status in (302, 403, 409, 503)
     assert len(presented(service)) == 1
 
 
@@ -165,9 +170,26 @@ def test_gives_a_tool_its_scope_and_one_id_per_call(service: Service) -> None:
     assert asyncio.run(agent.tool(order_later, SCOPE)("coal", invocation_id="t-2")) == 200
     ids = [asked["operation"]["invocation_id"] for asked in presented(service)]
     assert (ids, {asked["required_scope"] for asked in presented(service)}) == (
-        ["t-1", "t-1-2", "t-2"],
+        ["t-1", "t-1~2", "t-2"],
         {SCOPE},
     )
+    for invocation_id in ("", "t~2", "a b", "x" * 241):
+        with pytest.raises(TypeError, match="invocation_id"):
+            agent.tool(order, SCOPE)("coal", invocation_id=invocation_id)
+    assert len(presented(service)) == 3
+
+
+def test_waits_as_long_as_the_service_asks(service: Service) -> None:
+    body = {"error": {"code": "rate_limited"}}
+    service.answer = answering(lambda _: http(200, {}), http(429, body, "retry-after: 31\r\n"))
+    with pytest.raises(Unavailable, match="rate_limited"):
+        agent_of(service).fetch(service.url, scope=SCOPE)
+    assert len(presented(service)) == 1
+    service.answer = answering(lambda _: http(200, {}), http(429, body, "retry-after: 1\r\n"))
+    began = time.monotonic()
+    with pytest.raises(Unavailable, match="rate_limited"):
+        agent_of(service, pauses=(0,)).fetch(service.url, scope=SCOPE)
+    assert (len(presented(service)), time.monotonic() - began >= 1) == (3, True)
 
 
 @pytest.mark.parametrize(
@@ -188,6 +210,8 @@ def test_gives_a_tool_its_scope_and_one_id_per_call(service: Service) -> None:
         {"headers": {"Content-Length": "2"}},
         {"headers": {"transfer-encoding": "chunked"}},
         {"headers": {"Connection": "x-service-proof"}},
+        {"headers": {"x-note": "a\r\nx-other: b"}},
+        {"headers": {"x note": "a"}},
     ],
 )
 def test_rejects_what_no_guard_can_bind(service: Service, options: dict[str, Any]) -> None:

@@ -25,6 +25,7 @@ class Answer:
 
     status: int
     body: bytes
+    retry_after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ class Exchanger:
                 chunks += chunk
                 if len(chunks) > MAX_ANSWER_BYTES:
                     return Unanswered("answer_too_large")
-        return Answer(response.status_code, bytes(chunks))
+        return Answer(response.status_code, bytes(chunks), response.headers.get("retry-after", ""))
 
 
 def _client(ssl_context: ssl.SSLContext | None) -> httpx2.AsyncClient:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from ..exchange import Exchanger
 from ..operation import BoundOperation, Operation, Verifier, bind_operation
 from ..payload import ABSENT
 from ..question import demand_scope
-from ..settings import GuardSettings, Service
+from ..settings import GuardSettings, Service, demand
 from .errors import AgentError, Unanswered, Unavailable, refusal_error
 from .request import Request, described_operation, read_request
 from .service import AgentService
@@ -20,6 +21,8 @@ from .verifiers import AgentVerifier, Verifiers, check_expected, read_verifiers
 
 Input_contra = TypeVar("Input_contra", contravariant=True)
 Output_co = TypeVar("Output_co", covariant=True)
+# Leaves room for the suffix of a request, and contains none, so that no two calls share an id.
+_TOOL_CALL_ID = re.compile(r"[\x21-\x7d]{1,240}")
 _MOST_OF_REFUSAL = 65_536
 _MOST_BYTES = 16 * 1024 * 1024
 
@@ -37,7 +40,10 @@ class Response:
 
 
 class Tool(Protocol[Input_contra, Output_co]):
-    """A function for an agent framework. Pass the id of an earlier call to repeat that call."""
+    """A function for an agent framework. Pass the id of an earlier call to repeat that call.
+
+    The id has at most 240 characters, and no `~`.
+    """
 
     def __call__(self, given: Input_contra, /, *, invocation_id: str | None = None) -> Output_co: ...
 
@@ -138,7 +144,10 @@ class Agent:
         demand_scope(scope)
 
         def run(given: Input_contra, /, *, invocation_id: str | None = None) -> Output_co:
-            return fn(given, ToolCall(self, scope, invocation_id or str(uuid4())))
+            call_id = str(uuid4()) if invocation_id is None else invocation_id
+            is_id = _TOOL_CALL_ID.fullmatch(call_id) is not None
+            demand(is_id, "invocation_id: must have 1 to 240 visible ASCII characters without ~")
+            return fn(given, ToolCall(self, scope, call_id))
 
         return run
 
@@ -204,7 +213,7 @@ class Agent:
 class ToolCall:
     """The call of a tool: what the tool may do, and under which id.
 
-    The first request has the id `invocation_id`, and the n-th has it with the suffix `-n`.
+    The first request has the id `invocation_id`, and the n-th has it with the suffix `~n`.
     """
 
     _agent: Agent = field(repr=False)
@@ -223,14 +232,15 @@ class ToolCall:
     def _own(self, options: Mapping[str, Any]) -> dict[str, Any]:
         self._requests += 1
         first = self._requests == 1
-        invocation_id = self.invocation_id if first else f"{self.invocation_id}-{self._requests}"
+        invocation_id = self.invocation_id if first else f"{self.invocation_id}~{self._requests}"
         return {**options, "scope": self.scope, "invocation_id": invocation_id}
 
 
 def _refusal_of(response: Response, invocation_id: str) -> AgentError | None:
     """Returns the error of a guard's refusal, or `None` for any other response.
 
-    Reads only the code, and knows it. A challenge or an operation in the body has no effect.
+    Reads only the code, and only a code that guards send with this status. A challenge or an operation in
+    the body has no effect.
     """
     is_json = response.headers.get("content-type", "").startswith("application/json")
     if response.status not in (403, 503) or not is_json or len(response.content) > _MOST_OF_REFUSAL:
@@ -240,6 +250,10 @@ def _refusal_of(response: Response, invocation_id: str) -> AgentError | None:
     except (ValueError, RecursionError):
         return None
     error = body.get("error") if isinstance(body, dict) else None
-    if not isinstance(error, dict) or error.get("status") != response.status:
+    if not isinstance(error, dict):
         return None
-    return refusal_error(error.get("code"), invocation_id)
+    code = error.get("code")
+    expected = 503 if code == "verification_unavailable" else 403
+    if error.get("status") != expected or response.status != expected:
+        return None
+    return refusal_error(code, invocation_id)

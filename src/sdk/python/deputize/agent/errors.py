@@ -52,7 +52,8 @@ class Unanswered(AgentError):  # noqa: N818
 class WrongVerifier(AgentError):  # noqa: N818
     """The address has no verifier in the settings, or not the one that the call names.
 
-    Or the service knows no such verifier. Nothing was sent to the application.
+    Or the service knows no such verifier, or servers can read the path as another verifier's. Nothing was
+    sent to the application.
     """
 
 

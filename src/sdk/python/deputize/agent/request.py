@@ -18,6 +18,8 @@ from .verifiers import path_of, read_url
 
 _ID = re.compile(r"[\x21-\x7e]{1,256}")
 _TOKEN = re.compile(r"[\w!#$%&'*+.^`|~-]+", re.ASCII)
+_FIELD_NAME = re.compile(_TOKEN.pattern.encode())
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _REFUSED_METHODS = ("CONNECT", "TRACE", "TRACK")
 # The HTTP client sets them. A `Host` of the caller would lead the proof to another application.
 _REFUSED_HEADERS = (
@@ -55,6 +57,9 @@ def read_request(
     except ProtocolError as error:
         raise TypeError("body: has no canonical JSON") from error
     sent = httpx2.Headers(headers or {})
+    for raw_name, value in sent.raw:
+        is_field = _FIELD_NAME.fullmatch(raw_name) is not None and _CONTROL.search(value) is None
+        demand(is_field, "headers: a name or a value has characters that HTTP does not allow")
     for name in _REFUSED_HEADERS:
         demand(name not in sent, f"headers: leave out {name}, because the HTTP client sets it")
     chosen = (method or ("POST" if has_body else "GET")).upper()

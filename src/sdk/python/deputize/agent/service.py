@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..exchange import MAX_ANSWER_BYTES, Answer, Exchanger
+from ..exchange import MAX_ANSWER_BYTES, Answer, Exchange, Exchanger
 from ..operation import BoundOperation, Verifier
 from ..protocol.errors import ProtocolError
 from ..protocol.strict_json import parse_json
@@ -15,7 +15,10 @@ from ..settings import Service, demand
 from .errors import AgentError, Unavailable, WrongVerifier, refusal_error
 
 _TRANSIENT = (429, 500, 502, 503, 504)
+# The longest wait in seconds that a 429 can ask for. After a longer one, the agent raises the error.
+_LONGEST_WAIT = 30.0
 _CODE = re.compile("[a-z_]{1,64}", re.ASCII)
+_SECONDS = re.compile("[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ class AgentService:
     ) -> tuple[int, Mapping[str, Any]]:
         sent = None if body is None else json.dumps(body).encode()
         url = self._service.address(*path)
+        code = "proof_unavailable"
         for pause in (*self._pauses, None):
             key = self._service.key()
             demand(key is not None, "api_key: the function returned no key")
@@ -93,15 +97,29 @@ class AgentService:
             answer = await self._exchanger.exchange(url, headers, sent, self._timeout)
             if isinstance(answer, Answer) and answer.status not in _TRANSIENT:
                 return answer.status, _object_of(answer.body)
-            if pause is not None:
-                await asyncio.sleep(pause)
-        raise Unavailable("proof_unavailable", "The service made no proof. Nothing was done.", invocation_id)
+            code, wait = _fault_of(answer)
+            if pause is None or wait > _LONGEST_WAIT:
+                break
+            await asyncio.sleep(max(pause, wait))
+        raise Unavailable(code, "The service made no proof. Nothing was done.", invocation_id)
+
+
+def _fault_of(answer: Exchange) -> tuple[str, float]:
+    """Returns the code of a transient fault, and for how many seconds the service asks to wait."""
+    if not isinstance(answer, Answer) or answer.status != 429:
+        return "proof_unavailable", 0.0
+    wait = float(answer.retry_after) if _SECONDS.fullmatch(answer.retry_after) else 0.0
+    return _code_of(_object_of(answer.body)), wait
+
+
+def _code_of(body: Mapping[str, Any]) -> str:
+    error = body.get("error")
+    given = error.get("code") if isinstance(error, dict) else None
+    return given if isinstance(given, str) and _CODE.fullmatch(given) else "unexpected_answer"
 
 
 def _refused(body: Mapping[str, Any], invocation_id: str | None) -> AgentError:
-    error = body.get("error")
-    given = error.get("code") if isinstance(error, dict) else None
-    code = given if isinstance(given, str) and _CODE.fullmatch(given) else "unexpected_answer"
+    code = _code_of(body)
     if code == "verifier_mismatch":
         return WrongVerifier(code, "The service knows no such verifier. Nothing was sent.", invocation_id)
     known = refusal_error(code, invocation_id) if code == "no_active_delegation" else None
