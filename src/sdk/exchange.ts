@@ -10,6 +10,8 @@ export type Call = {
   /** Milliseconds for the whole exchange, from the DNS lookup to the last byte of the response. */
   timeoutMs: number;
   agent: Agent | undefined;
+  /** Ends the exchange early, which then reports `network`. */
+  signal?: AbortSignal | undefined;
 };
 
 /** A complete response of at most {@link MAX_ANSWER_BYTES} with any status, or why there is none. */
@@ -51,11 +53,12 @@ export function exchange(call: Call): Promise<Exchange> {
   });
 }
 
-function open({ url, headers, body, agent }: Call): ClientRequest {
+function open({ url, headers, body, agent, signal }: Call): ClientRequest {
   const start = url.protocol === "https:" ? requestSecure : requestPlain;
   return start(url, {
     method: body === undefined ? "GET" : "POST",
     ...(agent === undefined ? {} : { agent }),
+    ...(signal === undefined ? {} : { signal }),
     headers: {
       accept: "application/json",
       "accept-encoding": "identity",

@@ -21,12 +21,15 @@ let answers: [number, object | string][];
 let selfAnswer: [number, object];
 let application: StubBehaviour;
 let presentHeaders: Record<string, string>;
+/** Is called instead of an answer to `present`. */
+let silent: (() => void) | undefined;
 
 beforeAll(async () => {
   stub = await startStub((socket, request) => {
     const { target } = request;
     if (target.endsWith("/keys/self")) return answering(...selfAnswer)(socket, request);
     if (target.endsWith("/present")) {
+      if (silent !== undefined) return silent();
       const [status, body] = (answers.length > 1 ? answers.shift() : answers[0]) ?? [200, PROOF];
       return answering(status, body, presentHeaders)(socket, request);
     }
@@ -38,6 +41,7 @@ beforeEach(() => {
   stub.requests.length = 0;
   [answers, selfAnswer, presentHeaders] = [[[200, PROOF]], [200, SELF], {}];
   application = answering(200, { done: true });
+  silent = undefined;
 });
 
 function agentOf(settings: Partial<AgentSettings> = {}) {
@@ -236,6 +240,13 @@ describe("an agent whose application does not answer", () => {
   test("stops with the caller's reason if the caller aborts", async () => {
     const signal = AbortSignal.abort(new Error("enough"));
     await expect(call({ signal })).rejects.toThrow("enough");
+    expect(callsOf("/orders")).toEqual([]);
+  });
+
+  test("stops with the caller's reason while the service makes the proof", async () => {
+    const stop = new AbortController();
+    silent = () => stop.abort(new Error("enough"));
+    await expect(call({ signal: stop.signal }, { timeoutMs: 60_000 })).rejects.toThrow("enough");
     expect(callsOf("/orders")).toEqual([]);
   });
 });

@@ -49,7 +49,7 @@ export const DELETION_TEXTS = {
   also: "Your name and your e-mail address are erased, and every sign-in ends. Credit that is left is lost.",
   remains: "What remains",
   history:
-    "The history of decisions and the credit postings remain. They show the id of your account instead of your address. A hash of the address remains, because the free credit is for an address once. Organizations keep your address in their list of who did what. The key vault keeps the key of the account, so that everybody can check that its delegations are revoked.",
+    "The history of decisions and the credit postings remain. They show the id of your account instead of your address. A hash of the address remains, because each address gets the free credit only once. Organizations keep your address in their list of who did what. The key vault keeps the key of the account, so that everybody can check that its delegations are revoked.",
   send: "Send me a code",
   sendHint: "To delete the account, you enter a code from a mail.",
   enterTitle: "Enter the code to delete your account",

@@ -112,7 +112,7 @@ export const DELEGATION = {
 export const REVOKE = {
   title: (agent: string) => `Revoke the delegation to ${agent}`,
   lead: "From then on every check of it is denied, immediately and for good. It cannot be taken back; a new request can be approved.",
-  linkedStays: "This does not end the linked delegation, the other part of the same approval.",
+  linkedStays: "The linked delegation from the same approval stays active. Revoke it separately.",
   allows: "What it allows",
   stops: "What it stops",
   used: (number: number, more: boolean, days: number) =>

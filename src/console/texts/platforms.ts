@@ -201,11 +201,11 @@ export const CONNECTIONS = {
   key: "Begins with",
   made: "Made",
   keyFor: "For",
-  keyRoles: { full: "everything of this connection", verify: "verifying only", agent: "the agent" },
+  keyRoles: { full: "everything on this connection", verify: "verifying only", agent: "the agent" },
   madeByPerson: "by a member",
   madeWith: "with the key",
   keyUsed: "Last used",
-  keyUnused: "not yet",
+  keyUnused: "never",
   newNarrowKey: "New key for one purpose",
   newNarrowKeyLead:
     "Give it to an agent that only proves its own authority, or to an application that only verifies. Whoever gets such a key can do nothing else with it.",
@@ -213,7 +213,7 @@ export const CONNECTIONS = {
   endNarrowKey: "End a key",
   endNarrowKeyLead: "The agent or the application that uses the key is refused from then on.",
   onceNarrow:
-    "The key was made when the form was sent the first time, and was shown then. No page shows it twice. If you did not see it, end it and make another one.",
+    "The key was created and shown when you first sent the form. No page shows it twice. If you did not see it, end it and make another one.",
   state: "State",
   current: "current",
   ending: "good until",

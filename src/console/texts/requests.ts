@@ -115,11 +115,11 @@ export const REQUEST = {
     `For the limits, the application must send ${what} of each use. Without this, the use is denied.`,
   noAmount: (scopes: string, count: number) =>
     `${scopes} usually ${count === 1 ? "has" : "have"} no amount, so the agent may be unable to use ${count === 1 ? "it" : "them"}.`,
-  separate: "Lend permissions without an amount separately, without this limit",
-  separateHint: (scopes: string) => `This limit would block ${scopes}. You can end each part alone.`,
+  separate: "Lend permissions that have no amount in a second delegation, without this limit",
+  separateHint: (scopes: string) => `This limit would block ${scopes}. You can revoke each delegation separately.`,
   separated: (scopes: string, count: number) =>
     `${scopes} ${count === 1 ? "is" : "are"} lent separately, without the limit on the amount.`,
-  separateRate: "Leave this empty, or lend nothing separately: each part would count alone",
+  separateRate: "Leave this empty, or untick the second delegation: each delegation would count its own uses",
   nobodyKnows: "Tick at least one thing that it may do.",
   more: (count: number) => `${count} more`,
   approveSome: (ticked: number, all: number) => `${ticked} of ${all}`,

@@ -83,13 +83,12 @@ export async function approveRequest(
     storeApproval(tx, deps, { owner, request, channel, decider, draft, linked }),
   );
   const { certificate } = draft;
-  const constraints = [...certificate.constraints, ...(linked?.certificate.constraints ?? [])];
   return {
     certId: grant.certId,
     approvedScope: [...grant.scope],
     issuedAt: timeOf(grant.issuedAt),
     expiresAt: grant.end === null ? null : timeOf(grant.end),
-    warnings: findSdkWarnings(constraints),
+    warnings: findSdkWarnings(certificate.constraints),
     ...(linked && { linkedCertId: linked.grant.certId }),
   };
 }

@@ -34,12 +34,15 @@ export function separateTerms(
   const all = [...request.constraints, ...terms.constraints].map(typeOf);
   // Each delegation would count its own uses.
   if (all.includes("max_rate")) {
-    throw new ApiError("invalid_constraints", "separate_scope: max_rate would count each delegation alone");
+    throw new ApiError(
+      "invalid_constraints",
+      "separate_scope: cannot be combined with max_rate, because each delegation would count its own uses",
+    );
   }
   if (request.constraints.map(typeOf).includes("max_amount") || !all.includes("max_amount")) {
     throw new ApiError(
       "invalid_constraints",
-      "separate_scope: needs an added max_amount, and none requested",
+      "separate_scope: constraints must contain a max_amount, and the request must contain none",
     );
   }
   return {

@@ -157,7 +157,7 @@ function anyCall(): Response {
   const description = "Whole seconds after which the call may be repeated; with 429 and 503";
   return {
     description:
-      "Errors that any call can return, 401 without a valid session or API key, and 403 for persons without a role in `x-roles`, and API keys that are neither full nor of a role in `x-key-roles`",
+      "Errors that any call can return, 401 without a valid session or API key, and 403 for people whose role is not in `x-roles`, and for API keys whose role is neither `full` nor in `x-key-roles`",
     headers: { "Retry-After": { description, schema: { type: "string", pattern: "^[0-9]+$" } } },
     content: { "application/json": { schema: error } },
     "x-error-codes": [...DEFAULT_CODES],

@@ -16,10 +16,11 @@ export type KeyUses = {
 
 /**
  * Stores uses of keys in the background, for each key at most once in five minutes. If another replica has
- * stored a use within this time, the row stays as it is. If 10,000 keys wait to be stored, uses of further
- * keys are not noted.
+ * stored a later use, the row stays as it is. If 10,000 keys wait to be stored, uses of further keys are not
+ * noted.
  */
 export function createKeyUses(db: Database): KeyUses {
+  // The number of keys is limited with `maxSize`, because `max` would allocate memory in advance.
   const noted = new LRUCache<string, Date>({ maxSize: REMEMBERED_KEYS, sizeCalculation: () => 1 });
   const waiting = new Map<string, Date>();
   return {
@@ -37,11 +38,10 @@ export function createKeyUses(db: Database): KeyUses {
         `insert into key_uses as known (key_prefix, used_at)
          select * from unnest(:prefixes::text[], :times::timestamptz[]) as used (key_prefix, used_at) order by 1
          on conflict (key_prefix) do update set used_at = excluded.used_at
-         where known.used_at <= excluded.used_at - make_interval(secs => :precision)`,
+         where known.used_at < excluded.used_at`,
         {
           prefixes: uses.map(([prefix]) => prefix),
           times: uses.map(([, time]) => time.toISOString()),
-          precision: PRECISION_SECONDS,
         },
       );
       for (const [prefix, time] of uses) if (waiting.get(prefix) === time) waiting.delete(prefix);

@@ -115,9 +115,7 @@ async function connectionNamed(
   const isOwn = operation.workspace_id === accountId && operation.verifier_id === verifierId;
   const isOwnName = verifierId === connectionId || !isUuid(verifierId);
   if (isOwn && isOwnName && (named ?? connectionId) === connectionId) return connectionId;
-  const namesakes = await connectionsNamed(db, operation, named);
-  // A connection's id names only this connection, also if another one has taken the id as its name.
-  const [found, other] = namesakes.includes(operation.verifier_id) ? [operation.verifier_id] : namesakes;
+  const [found, other] = await connectionsNamed(db, operation, named);
   if (found === undefined) {
     throw new ApiError(
       "verifier_mismatch",
@@ -129,13 +127,16 @@ async function connectionNamed(
   if (other !== undefined) {
     throw new ApiError(
       "invalid_request",
-      "verifier_connection_id: send it, as several connections have this name",
+      "verifier_connection_id: is required, because several connections have this name",
     );
   }
   return found;
 }
 
-/** Returns the connections that an operation names, or only `id` of them. A verifier name is not unique. */
+/**
+ * Returns the connections that an operation names, or only `id` of them. A verifier name is not unique, but a
+ * connection's id names only this connection, even if another one has taken the id as its name.
+ */
 async function connectionsNamed(
   db: Database,
   { verifier_id, workspace_id }: Operation,
@@ -148,7 +149,8 @@ async function connectionsNamed(
     .orderBy("created_at")
     .limit(MAX_NAMESAKES)
     .select("connection_id");
-  return rows.map(({ connection_id }) => connection_id);
+  const ids = rows.map(({ connection_id }) => connection_id);
+  return ids.includes(verifier_id) ? [verifier_id] : ids;
 }
 
 async function listsOutside(db: Database, connectionId: string, verifierId: string): Promise<boolean> {

@@ -57,7 +57,7 @@ export function challengeRoute(deps: ChallengeDeps & { db: Database }): Route {
       status: 200,
       schema: answer,
       description:
-        "A challenge that only this connection can verify with. An agent without its API key gets one from the application: the guard adds one to its refusal if the request has `X-Service-Challenge: wanted`",
+        "A challenge that only this connection can verify with. The guard of an application also adds one to its refusal if the request has `X-Service-Challenge: wanted`",
     },
     errors: ["not_found"],
     async handle({ caller, query }) {

@@ -54,7 +54,9 @@ export function createService(settings: Settings): Service {
         body: body === undefined ? undefined : JSON.stringify(body),
         agent: settings.agent,
         timeoutMs: settings.timeoutMs,
+        signal,
       });
+      signal?.throwIfAborted();
       const answer = readAnswer(answered);
       if (answer !== undefined && !TRANSIENT.includes(answer.status)) return answer;
       const fault = faultOf(answer);

@@ -59,6 +59,14 @@ describe("an approval with separate_scope", () => {
     expect(items).toHaveLength(2);
   });
 
+  test("warns only once about a constraint that both delegations have", async () => {
+    const { person, requestId } = await waiting();
+    const paths = { type: "resource_path", resource_id: "a&b" };
+    const separate = { ...SEPARATE, constraints: [EURO, paths] };
+    const { body } = await approve(person, requestId, ["payments:send"], separate);
+    expect(body.warnings).toEqual([expect.objectContaining({ sdk: "go", constraint: 1 })]);
+  });
+
   test("makes the limited delegation the newest, which counts for calls that name no scope", async () => {
     const { person, platform, agentId, requestId } = await waiting();
     const { body } = await approve(person, requestId, ["payments:send"], SEPARATE);

@@ -76,6 +76,19 @@ def test_needs_the_middleware(service: Service) -> None:
     assert (ran, service.requests) == ([], [])
 
 
+def test_refuses_in_a_mounted_application(service: Service) -> None:
+    ran: list[Any] = []
+    outer, inner = FastAPI(), application(service.guard(), ran)
+    for app in (outer, inner):
+        app.add_middleware(GuardMiddleware)
+    outer.mount("/shop", inner)
+    refused = post(outer, "/shop/orders", '{"amount":5}', JSON)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "no_authority_demonstrated")
+    bound = {**JSON, **PROOF}
+    assert post(outer, "/shop/orders", '{"amount":5}', bound).status_code == 201
+    assert len(ran) == 1
+
+
 def test_gives_a_challenge_only_to_a_caller_who_asks(service: Service) -> None:
     challenge = {"challenge": "AQ==", "expires_at": "2026-01-01T00:00:00Z"}
     service.answer = lambda _: [http(200, challenge)]

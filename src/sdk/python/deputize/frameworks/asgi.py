@@ -28,19 +28,20 @@ class RefusedError(Exception):
 class GuardMiddleware:
     """Sends refusals, and reports the outcome of each allowed request when its response ends.
 
-    If the response never ends, the outcome is unknown and not reported. Add it once to the application:
-    `app.add_middleware(GuardMiddleware)`.
+    If the response never ends, the outcome is unknown and not reported. Add it to the application, and to
+    each application that is mounted in it: `app.add_middleware(GuardMiddleware)`.
     """
 
     def __init__(self, app: App) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or _KEY in scope:
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        # Stays empty in a mounted application, whose outcomes the outer middleware reports.
         authorities: list[Authority] = []
-        scope[_KEY] = authorities
+        scope.setdefault(_KEY, authorities)
         status = 0
 
         async def reporting_send(message: Message) -> None:
