@@ -11,6 +11,7 @@ const making = new Set(declaredRoutes.filter(({ showsSecret }) => showsSecret).m
 const pages = consolePages.filter(({ operations }) => operations.some((id) => making.has(id)));
 const FORMS: Record<string, [form: string, values: Record<string, string | string[]>]> = {
   new_platform: ["register", { name: "Shop", default_allowed_scopes: ["data:read"] }],
+  connection: ["create_key", { purpose: "verify" }],
   rotate_key: ["rotate", {}],
   webhook_secret: ["rotate", {}],
 };
