@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import kafkajs, { type Kafka } from "kafkajs";
 import type { KafkaSettings } from "../../input/event_settings.ts";
 import type { Logger } from "../../log.ts";
@@ -6,6 +7,12 @@ import { explainFailure } from "./explain_failure.ts";
 import { DAY_MS, type WantedTopic, wantedTopics } from "./settings.ts";
 
 const RETRY = { initialRetryTime: 200, retries: 3, maxRetryTime: 1_000 };
+/** A broker answers with these errors until it knows a new topic and its leaders. */
+const NOT_YET = ["UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE"];
+const KNOWN_WITHIN_MS = 10_000;
+const PAUSE_MS = 100;
+
+type Admin = ReturnType<Kafka["admin"]>;
 
 /** The names of created topics, and sentences about existing topics that differ from the settings. */
 export type TopicsReport = { made: string[]; differing: string[] };
@@ -23,7 +30,7 @@ export async function ensureTopics(client: Kafka, settings: KafkaSettings): Prom
     const missing = wanted.filter(({ topic }) => !known.has(topic));
     if (missing.length > 0) {
       await admin.createTopics({
-        waitForLeaders: true,
+        waitForLeaders: false,
         topics: missing.map(({ topic, partitions, retentionMs }) => ({
           topic,
           numPartitions: partitions,
@@ -35,6 +42,10 @@ export async function ensureTopics(client: Kafka, settings: KafkaSettings): Prom
           ],
         })),
       });
+      await untilKnown(
+        admin,
+        missing.map(({ topic }) => topic),
+      );
     }
     const differing = await Promise.all(
       wanted.filter(({ topic }) => known.has(topic)).map((each) => differencesOf(admin, each)),
@@ -47,6 +58,22 @@ export async function ensureTopics(client: Kafka, settings: KafkaSettings): Prom
   }
 }
 
+/** Waits for the brokers. The library's own wait fails if a broker does not know a topic yet. */
+async function untilKnown(admin: Admin, topics: string[]): Promise<void> {
+  const giveUp = performance.now() + KNOWN_WITHIN_MS;
+  for (;;) {
+    try {
+      await admin.fetchTopicMetadata({ topics });
+      return;
+    } catch (error) {
+      const { type, cause } = Object(error) as { type?: string; cause?: unknown };
+      const reason = type ?? (Object(cause) as { type?: string }).type ?? "";
+      if (!NOT_YET.includes(reason) || performance.now() > giveUp) throw error;
+    }
+    await sleep(PAUSE_MS);
+  }
+}
+
 /** Creates the missing topics, and logs what it created and which existing topics differ. */
 export async function makeTopics(settings: KafkaSettings, log: Logger): Promise<void> {
   const { made, differing } = await ensureTopics(createKafkaClient(settings, log), settings);
@@ -55,7 +82,7 @@ export async function makeTopics(settings: KafkaSettings, log: Logger): Promise<
 }
 
 async function differencesOf(
-  admin: ReturnType<Kafka["admin"]>,
+  admin: Admin,
   { topic, partitions, retentionMs }: WantedTopic,
 ): Promise<string[]> {
   const metadata = await admin.fetchTopicMetadata({ topics: [topic] });
