@@ -255,7 +255,8 @@ const SILENT = `
   const { parentPort, workerData: port } = require("node:worker_threads");
   require("node:net").createServer().listen({ port, host: "127.0.0.9", backlog: 1 }, () => {
     parentPort.postMessage("listens");
-    setTimeout(() => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 60_000));
+    // Immediately, because the event loop would accept connections.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 60_000);
   });`;
 
 describe("the sender, for the addresses of a name,", () => {

@@ -116,7 +116,7 @@ describe("a key for one purpose", () => {
     const again = await opened.send("create_key", { purpose: agentId });
     expect([again.status, again.text.includes(key)]).toEqual([200, false]);
     const listed = await given.browser.open(given.path);
-    expect(listed.words).toMatch(/dpza_\w{8}… the agent courier .* not yet ✓ current/);
+    expect(listed.words).toMatch(/dpza_\w{8}… the agent courier .* never ✓ current/);
     expect(listed.text).not.toContain(key);
     const ended = await listed.send("end_key", { api_key_prefix: key.slice(0, 13) });
     expect(ended.words).toContain("The key has ended.");

@@ -235,7 +235,7 @@ describe("the page about a pending request", () => {
     expect(untied.words).toContain("“Read data” usually has no amount");
     expect(untied.words).not.toContain("lent separately, without");
     const rated = await shown.send("approve", { rate_count: "3", show: "preview" });
-    expect(rated.words).toContain("each part would count alone");
+    expect(rated.words).toContain("each delegation would count its own uses");
     const done = await shown.send("approve");
     expect(done.words).toContain("Lent separately by the same approval shop-bot of the platform");
     expect(done.words).not.toContain("Held back Read data");
@@ -249,7 +249,7 @@ describe("the page about a pending request", () => {
     expect(other.text).toContain(`/console/delegations/${request.cert_id}"`);
     expect(other.words).not.toContain("the amount is at most");
     const revoking = await browser.open(`/console/delegations/${request.linked_cert_id}/revoke`);
-    expect(revoking.words).toContain("This does not end the linked delegation");
+    expect(revoking.words).toContain("The linked delegation from the same approval stays active");
     const activity = await browser.open("/console/activity");
     expect(activity.words).toContain("request shop-bot linked delegation shop-bot");
   });
