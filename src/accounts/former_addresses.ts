@@ -19,7 +19,7 @@ export async function isReserved(
  * Throws `address_changed` while the holder of a former address can still put it back. Otherwise a thief who
  * changed the address could delete the account before its owner reads the mail about the change.
  */
-export async function refuseLatelyChanged(
+export async function refuseRecentlyChanged(
   db: Database | Transaction,
   accountId: string,
   now: Date,

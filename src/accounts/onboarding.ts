@@ -9,7 +9,7 @@ import { keyId } from "../protocol/keys/hybrid.ts";
 import { type Route, route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
 import { grantAlphaCredits } from "./ledger/amounts.ts";
-import { noteCredited } from "./ledger/credited_addresses.ts";
+import { recordCreditedAddress } from "./ledger/credited_addresses.ts";
 import type { CodeHashes } from "./sign_in/codes.ts";
 
 /**
@@ -181,7 +181,7 @@ async function complete(
     })
     .returning("email");
   if (completed === undefined) throw new ApiError("onboarding_step");
-  const amount = (await noteCredited(tx, hashes, completed.email)) ? alphaCredits : 0;
+  const amount = (await recordCreditedAddress(tx, hashes, completed.email)) ? alphaCredits : 0;
   await grantAlphaCredits(tx, { accountId, amount }, clock.now());
   return amount;
 }

@@ -23,7 +23,7 @@ import {
 } from "./history_entry.ts";
 import { receiptCheckRoute, receiptRoute } from "./receipt_routes.ts";
 import { searchHistory, searchWords } from "./search.ts";
-import { createSearchTurns } from "./search_turns.ts";
+import { createSearchLimit } from "./search_limits.ts";
 
 const historyFilters = z.object({
   event_type: historyEventType.optional(),
@@ -138,7 +138,7 @@ export type ExportAnswer = z.infer<typeof exportAnswer>;
 
 /** `GET /v1/service/audit/personal/export`: the history in large pages, with names and hashes of receipts. */
 export function exportRoute({ db }: { db: Database }): Route {
-  const inTurn = createSearchTurns();
+  const limited = createSearchLimit();
   return route({
     id: "export_audit_events",
     method: "GET",
@@ -156,7 +156,7 @@ export function exportRoute({ db }: { db: Database }): Route {
       const { rows, next_cursor } =
         search === undefined
           ? await readPage<NamedRow>(withNames(db, found), newestFirst, query)
-          : await inTurn({ accountId, personId: person.accountId }, () =>
+          : await limited({ accountId, personId: person.accountId }, () =>
               searchHistory(db, {
                 accountId,
                 range: findHistory(db, accountId, { since, until, before }),

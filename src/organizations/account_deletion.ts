@@ -2,8 +2,8 @@ import { z } from "zod";
 import { spendCodes, storeCodes, tryCodes } from "../accounts/address/account_codes.ts";
 import { deletionMail } from "../accounts/address/address_mails.ts";
 import { accountCode, sendOrRefuse } from "../accounts/address/change_address.ts";
-import { refuseLatelyChanged } from "../accounts/former_addresses.ts";
-import { noteCredited } from "../accounts/ledger/credited_addresses.ts";
+import { refuseRecentlyChanged } from "../accounts/former_addresses.ts";
+import { recordCreditedAddress } from "../accounts/ledger/credited_addresses.ts";
 import type { Mailer } from "../accounts/mail/smtp.ts";
 import { clearedCookies, lockFamilies } from "../accounts/sessions/sessions.ts";
 import type { CodeHashes } from "../accounts/sign_in/codes.ts";
@@ -97,7 +97,7 @@ function codeRoute(deps: DeletionDeps): Route {
     errors: ["rate_limited", "action_limited", "address_changed"],
     async handle({ caller, ip }) {
       const { accountId, email } = caller.person;
-      await refuseLatelyChanged(db, accountId, clock.now());
+      await refuseRecentlyChanged(db, accountId, clock.now());
       await actionLimits.within("confirm_account", [accountId], async () => {
         await rates.takeSend(ip);
         const { code } = await storeCodes({ db, hashes }, { accountId, email, newEmail: null }, clock.now());
@@ -143,7 +143,7 @@ async function deleteAccount(deps: DeletionDeps, row: AccountCodeRow): Promise<v
     const accounts = await accountsOf(tx, personId);
     await lockAll(tx, personId, accounts);
     await spendCodes(tx, row);
-    await refuseLatelyChanged(tx, personId, now);
+    await refuseRecentlyChanged(tx, personId, now);
     const ending: string[] = [];
     for (const accountId of accounts) {
       const members = await listMembers(tx, accountId);
@@ -156,7 +156,7 @@ async function deleteAccount(deps: DeletionDeps, row: AccountCodeRow): Promise<v
       }
     }
     for (const accountId of ending) await endAccount(tx, accountId, personId);
-    await noteCredited(tx, deps.hashes, row.email);
+    await recordCreditedAddress(tx, deps.hashes, row.email);
     await forgetPerson(tx, personId, now);
     return removeConnections(tx, deps.secretBox, ending, now);
   });

@@ -202,7 +202,7 @@ describe("agent.fetch to a guarded application", () => {
     mine.stop();
   });
 
-  test("gets nothing but the request that it sends allowed", async () => {
+  test("gets a proof that allows only the request it sends", async () => {
     const tampering = (change: (url: URL, init: RequestInit) => [URL, RequestInit]) =>
       agentOf(app, { fetch: (url, init) => fetch(...change(new URL(String(url)), init ?? {})) });
     const header = (name: string, value: string) => (url: URL, init: RequestInit) => {

@@ -97,7 +97,6 @@ export function createAgent(settings: AgentSettings): Agent {
     const named = verifierOf(request.url);
     if (named !== "own") checkExpected(request.verifier, named);
     const self = await service.readSelf();
-    signal?.throwIfAborted();
     const verifier = named === "own" ? self.own : named;
     checkExpected(request.verifier, verifier);
     const operation = describe(request, { self, verifier });

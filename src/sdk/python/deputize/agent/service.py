@@ -73,9 +73,6 @@ class AgentService:
 
     async def _read_self(self) -> Self:
         status, body = await self._call(("keys", "self"), None, None)
-        if status == 404:
-            # A service without `keys/self` describes the connection of its keys elsewhere.
-            status, body = await self._call(("connection",), None, None)
         names = ("connection_id", "verifier_id", "workspace_id")
         connection_id, verifier_id, workspace_id = (_text(body.get(name)) for name in names)
         if status != 200 or not connection_id or not verifier_id or not workspace_id:
