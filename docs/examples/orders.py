@@ -7,10 +7,9 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel
 
 from deputize.frameworks.fastapi import GuardMiddleware
-from deputize.guard import Authority, Guard, GuardSettings, Operation, Verifier
+from deputize.guard import Authority, Guard, Operation
 
-verifier = Verifier(os.environ["VERIFIER_ID"], os.environ["WORKSPACE_ID"])
-guard = Guard(os.environ["BASE_URL"], os.environ["API_KEY"], GuardSettings(verifier=verifier))
+guard = Guard(os.environ["BASE_URL"], os.environ["API_KEY"])
 app = FastAPI()
 app.add_middleware(GuardMiddleware)
 

@@ -1,4 +1,4 @@
-import { exchange } from "./exchange.ts";
+import { exchange } from "./service/exchange.ts";
 import type { ReadSettings } from "./settings.ts";
 
 /** A challenge of the guard's own connection. Only this connection can verify a proof over it, once. */

@@ -2,9 +2,9 @@ import { type Authority, type Authorization, grantAuthority, receiptIdOf, refuse
 import { type Challenge, createChallenges } from "./challenges.ts";
 import { systemClock } from "./clock.ts";
 import { type Refusal, type Ruling, rule } from "./enforcement.ts";
-import { exchange } from "./exchange.ts";
+import type { Verifier } from "./operation.ts";
 import { createOutcomeReporter } from "./outcomes.ts";
-import { type AuthorizeCall, type Question, readQuestion } from "./question.ts";
+import { type AuthorizeCall, type Question, questionOf, readCall } from "./question.ts";
 import {
   type Asked,
   type Cause,
@@ -12,6 +12,8 @@ import {
   type VerificationRecord,
   verificationRecord,
 } from "./record.ts";
+import { type Exchange, exchange } from "./service/exchange.ts";
+import { createLookUp, OWN_KEY_PATH, readObject, readOwnKey } from "./service/own_key.ts";
 import { type GuardSettings, readSettings } from "./settings.ts";
 
 /** The result of a guarded action. */
@@ -52,13 +54,20 @@ export function createGuard(guardSettings: GuardSettings): Guard {
   const settings = readSettings(guardSettings);
   const outcomes = createOutcomeReporter(settings);
 
-  async function ask({ body }: Question): Promise<Ruling | undefined> {
-    const key = keyOf(settings.apiKey);
-    if (key === undefined) return undefined;
+  function send(path: string, key: string, body?: string): Promise<Exchange> {
     const { agent, timeoutMs } = settings;
     const headers = { [settings.header("api-key")]: key };
-    return rule(await exchange({ url: settings.address("verify"), headers, body, agent, timeoutMs }));
+    return exchange({ url: settings.address(path), headers, body, agent, timeoutMs });
   }
+
+  const ownVerifier = createLookUp(async (key): Promise<Verifier> => {
+    const answered = await send(OWN_KEY_PATH, key);
+    const status = answered.answered ? answered.status : undefined;
+    const own = answered.answered && status === 200 ? readOwnKey(readObject(answered.body)) : undefined;
+    if (own !== undefined) return own.verifier;
+    settings.onFault({ kind: "verifier_not_read", status });
+    throw new Error("the service did not name the verifier");
+  });
 
   async function retain(record: VerificationRecord): Promise<boolean> {
     try {
@@ -113,13 +122,24 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     return refused(refusalRecord(asked, "record_not_retained", ruling));
   }
 
+  /** Returns the call of verify, or the cause why the guard does not make it. */
+  async function prepare(call: AuthorizeCall) {
+    const read = readCall(call);
+    if ("cause" in read) return read;
+    const key = keyOf(settings.apiKey);
+    if (key === undefined) return { cause: "no_api_key" as const, requiredScope: read.requiredScope };
+    const verifier =
+      settings.verifier ?? (read.bound && (await ownVerifier(key).catch(() => "verifier_not_read" as const)));
+    if (verifier === "verifier_not_read") return { cause: verifier, requiredScope: read.requiredScope };
+    return { ...questionOf(read, verifier), key };
+  }
+
   async function authorize(call: AuthorizeCall): Promise<Authorization> {
     const askedAt = systemClock.now().toISOString();
-    const question = readQuestion(call, settings.verifier);
+    const question = await prepare(call);
     if ("cause" in question) return refuse({ ...question, askedAt }, question.cause);
     const asked = { ...question, askedAt };
-    const ruling = await ask(question);
-    if (ruling === undefined) return refuse(asked, "no_api_key");
+    const ruling = rule(await send("verify", question.key, question.body));
     if (ruling.finding === "invalid_scope") {
       settings.onFault({ kind: "scope_not_accepted", requiredScope: question.requiredScope });
     }

@@ -1,5 +1,5 @@
 import { parseJson, plainJson } from "../protocol/encoding/json.ts";
-import { type Exchange, MAX_ANSWER_BYTES } from "./exchange.ts";
+import { type Exchange, MAX_ANSWER_BYTES } from "./service/exchange.ts";
 
 /**
  * The result of a call to verify, one value for each row of the enforcement table (specification §4).

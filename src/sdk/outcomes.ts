@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Outcome } from "./authority.ts";
-import { exchange } from "./exchange.ts";
+import { exchange } from "./service/exchange.ts";
 import type { ReadSettings } from "./settings.ts";
 
 /** The outcome of an operation that the service allowed. */

@@ -1,11 +1,10 @@
 import { hidesDotSegment } from "../protocol/constraints/resource_path.ts";
 import { CUSTOM_FORM, isRequirableScope } from "../protocol/documents/scopes.ts";
 import { ProtocolError } from "../protocol/encoding/errors.ts";
-import { bindOperation, type Operation, type OperationInput } from "./operation.ts";
+import { bindOperation, type Operation, type OperationInput, type Verifier } from "./operation.ts";
 import { frozenCopy, payloadDigest } from "./payload.ts";
 import { type Proof, type ProofSource, readProof } from "./proof.ts";
 import type { Cause } from "./record.ts";
-import type { ReadSettings } from "./settings.ts";
 
 /** The action to authorize. */
 export type AuthorizeCall = {
@@ -27,7 +26,17 @@ export type AuthorizeCall = {
   unreadBody?: boolean;
 };
 
-/** A call of verify, ready to send. Later changes to the caller's objects have no effect on it. */
+/** A call that the guard has read. Later changes to the caller's objects have no effect on it. */
+export type ReadCall = {
+  requiredScope: string;
+  proof: Proof;
+  payload: unknown;
+  context: AuthorizeCall["context"];
+  /** The operation and its payload's digest. To hash the operation, the guard needs its verifier's name. */
+  bound: { input: OperationInput & { agentId: string }; digest: Uint8Array | undefined } | undefined;
+};
+
+/** A call of verify, ready to send. */
 export type Question = {
   requiredScope: string;
   operation: Operation | undefined;
@@ -40,10 +49,9 @@ export type Question = {
  * Reads the whole call synchronously. Returns the cause if the guard can refuse the request without calling
  * verify. Throws TypeError if the application passed invalid arguments.
  */
-export function readQuestion(
+export function readCall(
   call: AuthorizeCall,
-  verifier: ReadSettings["verifier"],
-): Question | { cause: Cause; requiredScope: string | undefined } {
+): ReadCall | { cause: Cause; requiredScope: string | undefined } {
   const { requiredScope, proof: source } = call;
   if (requiredScope === undefined || requiredScope === "") return { cause: "no_scope", requiredScope };
   demandScope(requiredScope);
@@ -56,16 +64,31 @@ export function readQuestion(
   try {
     const payload = frozenCopy(call.payload);
     const read = { requiredScope, proof, payload, context };
-    if (call.operation === undefined) return questionOf(read);
+    if (call.operation === undefined) return { ...read, bound: undefined };
     if (call.unreadBody === true) return { cause: "unbindable_payload", requiredScope };
-    if (verifier === undefined) throw new TypeError("verifier: is required for proofs bound to an operation");
     const { agentId = proof.agentId, invocationId } = call.operation;
     if (!agentId || !invocationId) return { cause: "incomplete_operation", requiredScope };
-    const operation = bindOperation(
-      { ...call.operation, agentId },
-      { requiredScope, verifier, payloadDigest: payloadDigest(payload) },
-    );
-    return questionOf({ ...read, operation });
+    return { ...read, bound: { input: { ...call.operation, agentId }, digest: payloadDigest(payload) } };
+  } catch (error) {
+    if (error instanceof ProtocolError) return { cause: "unbindable_payload", requiredScope };
+    throw error;
+  }
+}
+
+/** Returns the call of verify, or the cause if the operation has no hash. */
+export function questionOf(
+  read: ReadCall,
+  verifier: Verifier | undefined,
+): Question | { cause: Cause; requiredScope: string } {
+  const { requiredScope, proof, payload, bound, context } = read;
+  try {
+    const operation =
+      bound &&
+      verifier &&
+      bindOperation(bound.input, { requiredScope, verifier, payloadDigest: bound.digest });
+    const others = JSON.stringify({ required_scope: requiredScope, operation, context });
+    const body = `{"${proof.member}":${proof.json},${others.slice(1)}`;
+    return { requiredScope, operation, payload, body };
   } catch (error) {
     if (error instanceof ProtocolError) return { cause: "unbindable_payload", requiredScope };
     throw error;
@@ -104,21 +127,4 @@ function factsOf({ operation, context }: AuthorizeCall): Facts {
 function faultOf({ amount = 0, path = "" }: Facts = {}): Cause | undefined {
   if (!(typeof amount === "number" && amount >= 0 && amount < Infinity)) return "invalid_amount";
   return hidesDotSegment(String(path)) ? "hidden_dot_segment" : undefined;
-}
-
-function questionOf(read: {
-  requiredScope: string;
-  proof: Proof;
-  payload: unknown;
-  context: Facts;
-  operation?: Operation;
-}): Question {
-  const { requiredScope, proof, payload, operation, context } = read;
-  const others = JSON.stringify({ required_scope: requiredScope, operation, context });
-  return {
-    requiredScope,
-    operation,
-    payload,
-    body: `{"${proof.member}":${proof.json},${others.slice(1)}`,
-  };
 }

@@ -6,7 +6,7 @@ import { frozenCopy } from "./payload.ts";
  * Why the action runs or does not run. A cause is one of:
  * - the result of verify
  * - why the guard did not call verify: `no_scope`, `no_proof`, `malformed_proof`, `unbindable_payload`,
- *  `incomplete_operation`, `invalid_amount`, `hidden_dot_segment`, `no_api_key`
+ *  `incomplete_operation`, `invalid_amount`, `hidden_dot_segment`, `no_api_key`, `verifier_not_read`
  * - why the guard did not act on `allow`: `replayed`, `principal_not_accepted`, `principals_not_read`,
  *  `record_not_retained`
  */
@@ -20,6 +20,7 @@ export type Cause =
   | "invalid_amount"
   | "hidden_dot_segment"
   | "no_api_key"
+  | "verifier_not_read"
   | "replayed"
   | "principal_not_accepted"
   | "principals_not_read"
@@ -67,6 +68,7 @@ const OWN_REFUSALS: Partial<Record<Cause, Refusal>> = {
   principal_not_accepted: NOT_ACCEPTED,
   principals_not_read: NO_DECISION,
   no_api_key: NO_DECISION,
+  verifier_not_read: NO_DECISION,
   record_not_retained: NO_DECISION,
 };
 

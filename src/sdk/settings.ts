@@ -15,7 +15,7 @@ export type GuardSettings = {
   timeoutMs?: number;
   /** The HTTP agent for the service, from `node:http`, or from `node:https` with your certificates. */
   agent?: Agent;
-  /** The identity of this verifier. Required for proofs that are bound to an operation. */
+  /** The identity of this verifier. By default, the service returns it for the API key. */
   verifier?: Verifier;
   /**
    * Root ids of the principals whose authority is accepted, in addition to the service's own rules. May be a
@@ -43,10 +43,14 @@ export type GuardSettings = {
   onFault?: (fault: GuardFault) => void;
 };
 
-/** A fault for `onFault`: an outcome or a scope was not accepted, or a function of the settings failed. */
+/**
+ * A fault for `onFault`: an outcome or a scope was not accepted, the service did not return the verifier's
+ * identity, or a function of the settings failed.
+ */
 export type GuardFault =
   | { kind: "outcome_not_reported"; invocationId: string; outcome: string; status: number | undefined }
   | { kind: "scope_not_accepted"; requiredScope: string }
+  | { kind: "verifier_not_read"; status: number | undefined }
   | { kind: "record_not_retained"; error: unknown }
   | { kind: "principals_not_read"; error: unknown };
 

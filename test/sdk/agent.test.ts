@@ -35,9 +35,7 @@ const verifierOf = ({ platform, person }: Application) => ({
 });
 
 function guardOf(application: Application, settings: Partial<GuardSettings> = {}): Guard {
-  const { apiKey } = application.platform;
-  const verifier = verifierOf(application);
-  return createGuard({ baseUrl: world.api.url, apiKey, verifier, ...settings });
+  return createGuard({ baseUrl: world.api.url, apiKey: application.platform.apiKey, ...settings });
 }
 
 async function listen(listener: RequestListener): Promise<{ url: string; stop(): void }> {

@@ -147,7 +147,6 @@ describe("without calling verify, the guard", () => {
   });
 
   test.each([
-    ["an operation, without a verifier in the settings", { ...call, operation }],
     ["a custom scope of one part", { ...call, requiredScope: "custom:refund" }],
     ["a custom wildcard", { ...call, requiredScope: "custom:orders:*" }],
     ["a wildcard", { ...call, requiredScope: "data:*" }],

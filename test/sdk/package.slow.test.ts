@@ -24,6 +24,8 @@ const PACKED = [
   "src/protocol",
 ];
 const ALLOW = { decision: "allow", agent_id: "aa", human_id: "bb", granted_scope: [] };
+/** The stub's answer to every call: to verify, and to the look-up of the verifier's name. */
+const ANSWER = { ...ALLOW, connection_id: "c-1", verifier_id: "v-1", workspace_id: "w-1" };
 const run = promisify(execFile);
 
 /** Every supported Node on this machine, by version: the Node that runs this test, and those on the PATH. */
@@ -48,7 +50,7 @@ async function npm(cwd: string, ...args: string[]): Promise<void> {
 }
 
 beforeAll(async () => {
-  stub = await startStub(answering(200, ALLOW));
+  stub = await startStub(answering(200, ANSWER));
   folder = await mkdtemp(join(tmpdir(), "deputize-package-"));
   const source = join(folder, "source");
   for (const path of PACKED) await cp(join(ROOT, path), join(source, path), { recursive: true });

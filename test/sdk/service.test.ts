@@ -15,7 +15,6 @@ function guardOf(app: Application, settings: Partial<GuardSettings> = {}) {
   const guard = createGuard({
     baseUrl: world.api.url,
     apiKey: app.platform.apiKey,
-    verifier: { verifierId: app.platform.connectionId, workspaceId: app.person.accountId },
     onFault: (fault) => faults.push(fault),
     ...settings,
   });

@@ -14,8 +14,7 @@ let serve: (request: Request, ...rest: [number]) => Promise<Response>;
 
 beforeAll(async () => {
   app = await world.application();
-  const verifier = { verifierId: app.platform.connectionId, workspaceId: app.person.accountId };
-  guard = createGuard({ baseUrl: world.api.url, apiKey: app.platform.apiKey, verifier });
+  guard = createGuard({ baseUrl: world.api.url, apiKey: app.platform.apiKey });
   serve = guardFetch(
     guard,
     { requiredScope: scope, operation: true },

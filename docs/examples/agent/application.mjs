@@ -1,9 +1,7 @@
 import express from "express";
 import { authorityOf, createGuard, guardExpress } from "deputize/guard";
 
-const { BASE_URL, API_KEY, VERIFIER_ID, WORKSPACE_ID } = process.env;
-const verifier = { verifierId: VERIFIER_ID, workspaceId: WORKSPACE_ID };
-const guard = createGuard({ baseUrl: BASE_URL, apiKey: API_KEY, verifier });
+const guard = createGuard({ baseUrl: process.env.BASE_URL, apiKey: process.env.API_KEY });
 
 const app = express();
 app.use(express.json());

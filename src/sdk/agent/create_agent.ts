@@ -96,7 +96,7 @@ export function createAgent(settings: AgentSettings): Agent {
     const { signal } = request;
     const named = verifierOf(request.url);
     if (named !== "own") checkExpected(request.verifier, named);
-    const self = await service.readSelf();
+    const self = await service.readSelf(signal);
     const verifier = named === "own" ? self.own : named;
     checkExpected(request.verifier, verifier);
     const operation = describe(request, { self, verifier });

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseJson, plainJson } from "../../protocol/encoding/json.ts";
-import { type Exchange, exchange, MAX_ANSWER_BYTES } from "../exchange.ts";
 import type { Operation } from "../operation.ts";
+import { type Exchange, exchange } from "../service/exchange.ts";
+import { createLookUp, OWN_KEY_PATH, readObject, readOwnKey } from "../service/own_key.ts";
 import type { ReadSettings } from "../settings.ts";
 import { AgentError, refusalError, Unavailable, WrongVerifier } from "./errors.ts";
 import type { AgentVerifier } from "./verifiers.ts";
@@ -20,8 +20,8 @@ export type ProofAsked = {
 
 /** The agent's calls of the service. */
 export type Service = {
-  /** Reads the ids of the API key once. A failed call is repeated with the next proof. */
-  readSelf(): Promise<Self>;
+  /** Returns the ids of the API key. Rejects with the signal's reason as soon as it aborts. */
+  readSelf(signal?: AbortSignal): Promise<Self>;
   /** Returns a `proof_ref` of the operation. Throws `AgentError`. Repeats calls that signed nothing. */
   present(asked: ProofAsked): Promise<string>;
 };
@@ -31,6 +31,8 @@ type Settings = Pick<ReadSettings, "address" | "header" | "apiKey" | "agent" | "
   agentId: string | undefined;
 };
 
+type CallOptions = { key?: string; invocationId?: string; signal?: AbortSignal | undefined };
+
 type Answer = { status: number; body: Readonly<Record<string, unknown>>; waitMs: number };
 
 /** The longest wait that a 429 can ask for. After a longer one, the caller gets the error immediately. */
@@ -39,18 +41,16 @@ const TRANSIENT = [429, 500, 502, 503, 504];
 
 /** Creates the calls. They never follow a redirect, and none of their errors contains the API key. */
 export function createService(settings: Settings): Service {
-  let self: Promise<Self> | undefined;
-
   async function call(
     path: string,
     body: unknown,
-    { invocationId, signal }: { invocationId?: string; signal?: AbortSignal | undefined } = {},
+    { key, invocationId, signal }: CallOptions = {},
   ): Promise<Answer> {
     let code = "proof_unavailable";
     for (const pause of [...settings.pausesMs, undefined]) {
       const answered = await exchange({
         url: settings.address(path),
-        headers: { [settings.header("api-key")]: settings.apiKey() },
+        headers: { [settings.header("api-key")]: key ?? settings.apiKey() },
         body: body === undefined ? undefined : JSON.stringify(body),
         agent: settings.agent,
         timeoutMs: settings.timeoutMs,
@@ -67,28 +67,20 @@ export function createService(settings: Settings): Service {
     throw new Unavailable(code, "The service made no proof. Nothing was done.", invocationId);
   }
 
-  async function readSelf(): Promise<Self> {
-    const { status, body } = await call("keys/self", undefined);
-    const { connection_id: connectionId, verifier_id, workspace_id } = body;
-    const agentId = settings.agentId ?? body.agent_id;
-    if (status !== 200 || !isText(connectionId) || !isText(verifier_id) || !isText(workspace_id)) {
-      throw refused(body);
-    }
+  const lookUp = createLookUp(async (key): Promise<Self> => {
+    const { status, body } = await call(OWN_KEY_PATH, undefined, { key });
+    const own = status === 200 ? readOwnKey(body) : undefined;
+    if (own === undefined) throw refused(body);
+    const agentId = settings.agentId ?? own.agentId;
     if (!isText(agentId)) throw new TypeError("agentId: is required, as the API key is not an agent's own");
-    return { connectionId, agentId, own: { verifierId: verifier_id, workspaceId: workspace_id } };
-  }
+    return { connectionId: own.connectionId, agentId, own: own.verifier };
+  });
 
   return {
-    readSelf() {
-      self ??= readSelf().catch((error: unknown) => {
-        self = undefined;
-        throw error;
-      });
-      return self;
-    },
+    readSelf: async (signal) => lookUp(settings.apiKey(), signal),
 
     async present({ operation, requiredScope, verifierConnectionId, certId, signal }) {
-      const { connectionId, agentId } = await this.readSelf();
+      const { connectionId, agentId } = await this.readSelf(signal);
       const path = [connectionId, agentId].map(encodeURIComponent).join("/agents/");
       const asked = {
         operation,
@@ -130,12 +122,7 @@ function readAnswer(answered: Exchange): Answer | undefined {
   if (!answered.answered) return undefined;
   const { status, retryAfter = "" } = answered;
   const waitMs = /^\d{1,9}$/.test(retryAfter) ? Number(retryAfter) * 1_000 : 0;
-  try {
-    const value = plainJson(parseJson(answered.body, { bytes: MAX_ANSWER_BYTES, depth: 32 }));
-    return { status, body: Object(value) as Answer["body"], waitMs };
-  } catch {
-    return { status, body: {}, waitMs };
-  }
+  return { status, body: readObject(answered.body), waitMs };
 }
 
 function isText(value: unknown): value is string {

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from deputize.enforcement import rule
-from deputize.exchange import Answer
 from deputize.payload import ABSENT, payload_digest
 from deputize.proof import read_proof
 from deputize.protocol.binding import request_hash
@@ -16,6 +15,7 @@ from deputize.protocol.errors import ProtocolError
 from deputize.protocol.resource_path import hides_dot_segment
 from deputize.protocol.scopes import is_requirable_scope
 from deputize.protocol.strict_json import parse_body
+from deputize.service.exchange import Answer
 from deputize.webhook import verify_webhook
 
 CASES: dict[str, list[dict[str, Any]]] = json.loads(

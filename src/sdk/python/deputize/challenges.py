@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .exchange import Answer, Exchange
+from .service.exchange import Answer, Exchange
 
 
 @dataclass(frozen=True, slots=True)

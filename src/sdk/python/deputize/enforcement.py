@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
-from .exchange import MAX_ANSWER_BYTES, Exchange, Unanswered
 from .protocol.errors import ProtocolError
 from .protocol.strict_json import parse_json
+from .service.exchange import MAX_ANSWER_BYTES, Exchange, Unanswered
 
 # The result of a call to verify, one value for each row of the table. `invalid_scope` is a fault of the
 # application: the service did not accept the required scope.

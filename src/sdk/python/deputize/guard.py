@@ -1,25 +1,26 @@
 """Protects code, and runs it only after an explicit `allow` decision."""
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from .authority import Authority, Outcome, Refused, Report, grant_authority, receipt_id_of
+from .calls import awaited, finished
 from .challenges import LONGEST_WAIT, Challenge, ChallengeLimit, read_challenge
 from .enforcement import Finding, Refusal, Ruling, rule
-from .exchange import Exchange, Exchanger
 from .operation import BoundOperation, Operation, Verifier
 from .outcomes import OutcomeReport, OutcomeReporter
 from .payload import ABSENT, frozen_copy
 from .principals import Principals, root_ids
 from .proof import ProofSource
-from .question import AuthorizeCall, Question, read_question
+from .question import AuthorizeCall, Question, question_of, read_call
 from .record import Cause, VerificationRecord, refusal_of
 from .route import Route
+from .service.exchange import Answer, Exchange, Exchanger
+from .service.own_key import OWN_KEY_PATH, LookUp, read_object, read_own_key
 from .settings import GuardFault, GuardSettings, Service
 
 __all__ = [
@@ -71,6 +72,7 @@ class Guard:
         self._service = Service(base_url, api_key, self._settings.word)
         self._exchanger = Exchanger(self._settings.ssl_context)
         self._outcomes = OutcomeReporter(self._service, self._settings, self._exchanger)
+        self._own_verifier = LookUp(self._read_verifier)
         self._limit = ChallengeLimit(self._settings.challenges_per_second)
         principals = self._settings.principals
         self._principals = None if principals is None or callable(principals) else root_ids(principals)
@@ -94,7 +96,7 @@ class Guard:
 
     def authorize(self, call: AuthorizeCall) -> Authority | Refused:
         """Calls verify once and applies the enforcement table. Runs no action and reports no outcome."""
-        return _finished(self._authorize(call, is_async=False))
+        return finished(self._authorize(call, is_async=False))
 
     async def authorize_async(self, call: AuthorizeCall) -> Authority | Refused:
         """Returns the same as `authorize`."""
@@ -138,7 +140,7 @@ class Guard:
         `address`: the IP address of the caller. Returns `None` beyond `challenges_per_second`, or if the
         service returns no challenge.
         """
-        return _finished(self._challenge(address, is_async=False))
+        return finished(self._challenge(address, is_async=False))
 
     async def challenge_async(self, address: str = "") -> Challenge | None:
         """Returns the same as `challenge`."""
@@ -158,17 +160,15 @@ class Guard:
 
     async def _authorize(self, call: AuthorizeCall, *, is_async: bool) -> Authority | Refused:
         asked_at = _now()
-        question = read_question(call, self._settings.verifier)
-        if isinstance(question, str):
-            return await self._refuse(question, call.required_scope, None, asked_at, None, is_async)
+        prepared = await self._prepare(call, is_async)
+        if isinstance(prepared, str):
+            return await self._refuse(prepared, call.required_scope, None, asked_at, None, is_async)
+        question, key = prepared
         scope, operation = question.required_scope, question.operation
 
         async def refuse(cause: Cause, ruling: Ruling | None) -> Refused:
             return await self._refuse(cause, scope, operation, asked_at, ruling, is_async)
 
-        key = self._service.key()
-        if key is None:
-            return await refuse("no_api_key", None)
         ruling = rule(await self._post("verify", key, question.body, self._settings.timeout, is_async))
         if ruling.finding == "invalid_scope":
             self._settings.on_fault(GuardFault("scope_not_accepted", required_scope=scope))
@@ -194,6 +194,34 @@ class Guard:
         refusal = refusal_of(cause, ruling)
         return Refused(refusal, _record(cause, scope, operation, asked_at, ruling, refusal))
 
+    async def _prepare(self, call: AuthorizeCall, is_async: bool) -> tuple[Question, str] | Cause:
+        """Returns the call of verify and the API key, or the cause why the guard does not make the call."""
+        read = read_call(call)
+        if isinstance(read, str):
+            return read
+        key = self._service.key()
+        if key is None:
+            return "no_api_key"
+        verifier = self._settings.verifier
+        if verifier is None and read.operation is not None:
+            reading = self._exchanger.start(self._own_verifier.get(key))
+            try:
+                verifier = await asyncio.wrap_future(reading) if is_async else reading.result()
+            except LookupError:
+                return "verifier_not_read"
+        question = question_of(read, verifier)
+        return question if isinstance(question, str) else (question, key)
+
+    async def _read_verifier(self, key: str) -> Verifier:
+        url, headers = self._service.address(*OWN_KEY_PATH), {self._service.header("api-key"): key}
+        found = await self._exchanger.exchange(url, headers, None, self._settings.timeout)
+        status = found.status if isinstance(found, Answer) else None
+        own = read_own_key(read_object(found.body)) if isinstance(found, Answer) and status == 200 else None
+        if own is None:
+            self._settings.on_fault(GuardFault("verifier_not_read", status=status))
+            raise LookupError("the service did not name the verifier")
+        return own.verifier
+
     async def _refuse(
         self,
         cause: Cause,
@@ -210,7 +238,7 @@ class Guard:
 
     async def _retain(self, record: VerificationRecord, is_async: bool) -> bool:
         try:
-            await _awaited(self._settings.retain(record), is_async)
+            await awaited(self._settings.retain(record), is_async)
         except Exception as error:
             self._settings.on_fault(GuardFault("record_not_retained", error=error))
             return False
@@ -223,7 +251,7 @@ class Guard:
             return None
         try:
             if accepted is None and callable(principals):
-                accepted = root_ids(cast(object, await _awaited(principals(), is_async)))
+                accepted = root_ids(cast(object, await awaited(principals(), is_async)))
         except Exception as error:
             self._settings.on_fault(GuardFault("principals_not_read", error=error))
             return "principals_not_read"
@@ -272,27 +300,6 @@ def _record(
     return VerificationRecord(
         cause, scope, operation, asked_at, status, cast(MappingProxyType[str, Any], answer), refusal
     )
-
-
-async def _awaited(value: Any, is_async: bool) -> Any:
-    """Waits for the result of an application's function. Raises TypeError for an async one in a sync call."""
-    if not inspect.isawaitable(value):
-        return value
-    if is_async:
-        return await value
-    if inspect.iscoroutine(value):
-        value.close()
-    raise TypeError("an async function of the settings needs authorize_async or run_async")
-
-
-def _finished(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine that never waits for an event loop."""
-    try:
-        work.send(None)
-    except StopIteration as end:
-        return cast(T, end.value)
-    work.close()
-    raise RuntimeError("the guard waited for an event loop in a call without one")
 
 
 def _now() -> str:

@@ -8,7 +8,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
 from .authority import Outcome
-from .exchange import Answer, Exchanger
+from .service.exchange import Answer, Exchanger
 from .settings import GuardFault, GuardSettings, Service
 
 _PAUSES = (0.0, 0.5, 2.0)

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .operation import BoundOperation, Operation, Verifier, bind_operation
 from .payload import ABSENT, frozen_copy, payload_digest
@@ -38,8 +38,23 @@ class AuthorizeCall:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadCall:
+    """A call that the guard has read. Later changes to the caller's objects have no effect on it.
+
+    To hash the operation, the guard needs the name of its verifier.
+    """
+
+    required_scope: str
+    proof: Proof
+    payload: object
+    context: Facts
+    operation: Operation | None
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
-    """A call of verify, ready to send. Later changes to the caller's objects have no effect on it."""
+    """A call of verify, ready to send."""
 
     required_scope: str
     operation: BoundOperation | None
@@ -47,7 +62,7 @@ class Question:
     body: bytes
 
 
-def read_question(call: AuthorizeCall, verifier: Verifier | None) -> Question | Cause:
+def read_call(call: AuthorizeCall) -> ReadCall | Cause:
     """Returns the cause if the guard can refuse the request without calling verify.
 
     Raises TypeError if the application passed invalid arguments.
@@ -68,25 +83,40 @@ def read_question(call: AuthorizeCall, verifier: Verifier | None) -> Question | 
     try:
         payload = frozen_copy(call.payload)
         if call.operation is None:
-            return _question(scope, proof, payload, context, None)
+            return ReadCall(scope, proof, payload, context, None, b"")
         if call.unread_body:
             return "unbindable_payload"
-        if verifier is None:
-            raise TypeError("verifier: is required for proofs bound to an operation")
         agent_id = call.operation.agent_id if call.operation.agent_id is not None else proof.agent_id
         if not agent_id or not call.operation.invocation_id:
             return "incomplete_operation"
-        operation = bind_operation(
-            call.operation,
-            agent_id=agent_id,
-            required_scope=scope,
-            verifier=verifier,
-            payload_digest=payload_digest(payload),
-        )
-        return _question(scope, proof, payload, context, operation)
+        operation = replace(call.operation, agent_id=agent_id)
+        return ReadCall(scope, proof, payload, context, operation, payload_digest(payload))
+    except ValueError:
+        return "unbindable_payload"
+
+
+def question_of(read: ReadCall, verifier: Verifier | None) -> Question | Cause:
+    """Returns the call of verify, or the cause if the operation has no hash."""
+    others: dict[str, object] = {"required_scope": read.required_scope}
+    try:
+        operation = None
+        if read.operation is not None and verifier is not None:
+            operation = bind_operation(
+                read.operation,
+                agent_id=read.operation.agent_id or "",
+                required_scope=read.required_scope,
+                verifier=verifier,
+                payload_digest=read.digest,
+            )
+            others["operation"] = dict(operation)
+        if read.context:
+            others["context"] = dict(read.context)
+        rest = json.dumps(others, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        body = f'{{"{read.proof.member}":{read.proof.json},{rest[1:]}'.encode()
     except ValueError:
         # Also text and numbers of the context that JSON cannot represent.
         return "unbindable_payload"
+    return Question(read.required_scope, operation, read.payload, body)
 
 
 def demand_scope(required_scope: str) -> None:
@@ -122,16 +152,3 @@ def _fault_of(facts: Facts) -> Cause | None:
     if not is_number:
         return "invalid_amount"
     return "hidden_dot_segment" if hides_dot_segment(str(facts.get("path", ""))) else None
-
-
-def _question(
-    scope: str, proof: Proof, payload: object, context: Facts, operation: BoundOperation | None
-) -> Question:
-    others: dict[str, object] = {"required_scope": scope}
-    if operation is not None:
-        others["operation"] = dict(operation)
-    if context:
-        others["context"] = dict(context)
-    rest = json.dumps(others, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    body = f'{{"{proof.member}":{proof.json},{rest[1:]}'
-    return Question(scope, operation, payload, body.encode("utf-8"))

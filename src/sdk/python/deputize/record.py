@@ -20,6 +20,7 @@ Cause = (
         "invalid_amount",
         "hidden_dot_segment",
         "no_api_key",
+        "verifier_not_read",
         "replayed",
         "principal_not_accepted",
         "principals_not_read",
@@ -55,6 +56,7 @@ _OWN_REFUSALS: Mapping[str, Refusal] = {
     ),
     "principals_not_read": NO_DECISION,
     "no_api_key": NO_DECISION,
+    "verifier_not_read": NO_DECISION,
     "record_not_retained": NO_DECISION,
 }
 

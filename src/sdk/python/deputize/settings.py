@@ -14,9 +14,19 @@ from .record import VerificationRecord
 
 @dataclass(frozen=True, slots=True)
 class GuardFault:
-    """For `on_fault`: an outcome or a scope was not accepted, or a function of the settings failed."""
+    """For `on_fault`.
 
-    kind: Literal["outcome_not_reported", "scope_not_accepted", "record_not_retained", "principals_not_read"]
+    An outcome or a scope was not accepted, the service did not return the verifier's identity, or a function
+    of the settings failed.
+    """
+
+    kind: Literal[
+        "outcome_not_reported",
+        "scope_not_accepted",
+        "verifier_not_read",
+        "record_not_retained",
+        "principals_not_read",
+    ]
     required_scope: str | None = None
     invocation_id: str | None = None
     outcome: str | None = None
@@ -35,7 +45,7 @@ class GuardSettings:
     - `word`: the service name, which replaces `service` in paths and header names
     - `timeout`: seconds for one complete exchange with verify
     - `ssl_context`: your own certificates for the connection to the service
-    - `verifier`: the identity of this verifier, for proofs that are bound to an operation
+    - `verifier`: the identity of this verifier. By default, the service returns it for the API key
     - `principals`: root ids of the principals whose authority is accepted, in addition to the service's own
       rules. May be a function that the guard calls after each `allow` decision
     - `replays`: how to treat an `allow` decision that the service had already returned for this invocation.

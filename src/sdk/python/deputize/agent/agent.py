@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
-from ..exchange import Exchanger
 from ..operation import BoundOperation, Operation, Verifier, bind_operation
 from ..payload import ABSENT
 from ..question import demand_scope
+from ..service.exchange import Exchanger
 from ..settings import GuardSettings, Service, demand
 from .errors import AgentError, Unanswered, Unavailable, refusal_error
 from .request import Request, described_operation, read_request

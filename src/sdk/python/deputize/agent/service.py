@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..exchange import MAX_ANSWER_BYTES, Answer, Exchange, Exchanger
 from ..operation import BoundOperation, Verifier
-from ..protocol.errors import ProtocolError
-from ..protocol.strict_json import parse_json
+from ..service.exchange import Answer, Exchange, Exchanger
+from ..service.own_key import OWN_KEY_PATH, LookUp, read_object, read_own_key
 from ..settings import Service, demand
 from .errors import AgentError, Unavailable, WrongVerifier, refusal_error
 
@@ -46,13 +45,11 @@ class AgentService:
         self._agent_id = agent_id
         self._timeout = timeout
         self._pauses = pauses
-        self._self: Self | None = None
+        self._look_up = LookUp(self._read_self)
 
     async def read_self(self) -> Self:
-        """Reads the ids of the API key once. A failed call is repeated with the next proof."""
-        if self._self is None:
-            self._self = await self._read_self()
-        return self._self
+        """Returns the ids of the API key."""
+        return await self._look_up.get(self._key())
 
     async def present(
         self, operation: BoundOperation, scope: str, connection_id: str | None, cert_id: str | None
@@ -71,29 +68,31 @@ class AgentService:
             return proof
         raise _refused(body, operation["invocation_id"])
 
-    async def _read_self(self) -> Self:
-        status, body = await self._call(("keys", "self"), None, None)
-        names = ("connection_id", "verifier_id", "workspace_id")
-        connection_id, verifier_id, workspace_id = (_text(body.get(name)) for name in names)
-        if status != 200 or not connection_id or not verifier_id or not workspace_id:
+    async def _read_self(self, key: str) -> Self:
+        status, body = await self._call(OWN_KEY_PATH, None, None, key)
+        own = read_own_key(body) if status == 200 else None
+        if own is None:
             raise _refused(body, None)
-        agent_id = self._agent_id or _text(body.get("agent_id"))
+        agent_id = self._agent_id or own.agent_id
         demand(agent_id != "", "agent_id: is required, as the API key is not an agent's own")
-        return Self(connection_id, agent_id, Verifier(verifier_id, workspace_id))
+        return Self(own.connection_id, agent_id, own.verifier)
+
+    def _key(self) -> str:
+        key = self._service.key()
+        demand(key is not None, "api_key: the function returned no key")
+        return key or ""
 
     async def _call(
-        self, path: tuple[str, ...], body: object, invocation_id: str | None
+        self, path: tuple[str, ...], body: object, invocation_id: str | None, key: str | None = None
     ) -> tuple[int, Mapping[str, Any]]:
         sent = None if body is None else json.dumps(body).encode()
         url = self._service.address(*path)
         code = "proof_unavailable"
         for pause in (*self._pauses, None):
-            key = self._service.key()
-            demand(key is not None, "api_key: the function returned no key")
-            headers = {self._service.header("api-key"): key or ""}
+            headers = {self._service.header("api-key"): key or self._key()}
             answer = await self._exchanger.exchange(url, headers, sent, self._timeout)
             if isinstance(answer, Answer) and answer.status not in _TRANSIENT:
-                return answer.status, _object_of(answer.body)
+                return answer.status, read_object(answer.body)
             code, wait = _fault_of(answer)
             if pause is None or wait > _LONGEST_WAIT:
                 break
@@ -106,7 +105,7 @@ def _fault_of(answer: Exchange) -> tuple[str, float]:
     if not isinstance(answer, Answer) or answer.status != 429:
         return "proof_unavailable", 0.0
     wait = float(answer.retry_after) if _SECONDS.fullmatch(answer.retry_after) else 0.0
-    return _code_of(_object_of(answer.body)), wait
+    return _code_of(read_object(answer.body)), wait
 
 
 def _code_of(body: Mapping[str, Any]) -> str:
@@ -122,15 +121,3 @@ def _refused(body: Mapping[str, Any], invocation_id: str | None) -> AgentError:
     known = refusal_error(code, invocation_id) if code == "no_active_delegation" else None
     sentence = "The service refused to make a proof. Nothing was done."
     return known or AgentError(code, sentence, invocation_id)
-
-
-def _object_of(body: bytes) -> Mapping[str, Any]:
-    try:
-        value = parse_json(body, max_bytes=MAX_ANSWER_BYTES, max_depth=32)
-    except ProtocolError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
