@@ -116,8 +116,7 @@ export const REQUEST = {
   noAmount: (scopes: string, count: number) =>
     `${scopes} usually ${count === 1 ? "has" : "have"} no amount, so the agent may be unable to use ${count === 1 ? "it" : "them"}.`,
   separate: "Lend permissions that have no amount in a second delegation, without this limit",
-  separateHint: (scopes: string) =>
-    `This limit would block ${scopes}. You can revoke each delegation separately.`,
+  separateHint: (all: string) => `This limit would block ${all}. You can revoke each delegation separately.`,
   separated: (scopes: string, count: number) =>
     `${scopes} ${count === 1 ? "is" : "are"} lent separately, without the limit on the amount.`,
   separateRate: "Leave this empty, or untick the second delegation: each delegation would count its own uses",
