@@ -72,7 +72,7 @@ export type ReadRecord = {
 export async function readTopic(settings: KafkaSettings, name: string, count: number): Promise<ReadRecord[]> {
   const seen: ReadRecord[] = [];
   const client = createKafkaClient(settings, SILENT);
-  const reader = client.consumer({ groupId: `${settings.prefix}${randomUUID()}` });
+  const reader = client.consumer({ groupId: `${settings.prefix}${randomUUID()}`, maxWaitTimeInMs: 100 });
   await reader.connect();
   await reader.subscribe({ topics: [`${settings.prefix}${name}`], fromBeginning: true });
   await reader.run({
