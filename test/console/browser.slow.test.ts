@@ -7,7 +7,7 @@ import { violations } from "./support/axe.ts";
 import { program, withChromium } from "./support/in_chromium.ts";
 import { expectFaultless } from "./support/looks.ts";
 import { pathOf, viewerOf, visits } from "./support/visits.ts";
-import { type Look, openWindow, WIDTHS, type Window } from "./support/window.ts";
+import { type Look, openWindow, TWO_LOOKS, WIDTHS, type Window } from "./support/window.ts";
 
 /** Widths of 1,280 pixels at zoom 400 %, 200 % and 150 %, and the smallest width with tables as tables. */
 const ZOOMED = [320, 640, 854, 897];
@@ -39,10 +39,11 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
     },
   );
 
-  test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
+  test.each(TWO_LOOKS)(
     "a person signs up with only the keyboard: $width px, scripts $scripts",
-    async ({ width, scripts }) => {
-      const window = await open({ width, theme: "light", scripts });
+    async (look) => {
+      const { width, scripts } = look;
+      const window = await open(look);
       const { page } = window;
       const email = `keyboard-${width}-${scripts}@example.test`;
       await page.goto(`${api.url}/console`);

@@ -1,14 +1,15 @@
 import { describe, expect, test } from "vitest";
 import { program } from "../support/in_chromium.ts";
+import { TWO_LOOKS } from "../support/window.ts";
 import { askFor, registerShop, startShop } from "./application.ts";
-import { journeys, WAYS } from "./world.ts";
+import { journeys } from "./world.ts";
 
 describe.skipIf(program === undefined)(
   "approving less than the requested scopes (needs Debian's chromium)",
   () => {
     const world = journeys();
 
-    test.each(WAYS)("leads to denials for the withheld scopes: $width px, scripts $scripts", (look) =>
+    test.each(TWO_LOOKS)("leads to denials for the withheld scopes: $width px, scripts $scripts", (look) =>
       world.travel(look, async (traveller) => {
         const { page, scripts, complaints } = traveller;
         await traveller.signUp();

@@ -1,12 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { program } from "../support/in_chromium.ts";
+import { TWO_LOOKS } from "../support/window.ts";
 import { askFor, registerShop, startShop } from "./application.ts";
-import { journeys, WAYS } from "./world.ts";
+import { journeys } from "./world.ts";
 
 describe.skipIf(program === undefined)("revoking a delegation (needs Debian's chromium)", () => {
   const world = journeys();
 
-  test.each(WAYS)(
+  test.each(TWO_LOOKS)(
     "makes later checks fail, and the pages explain the denial: $width px, scripts $scripts",
     (look) =>
       world.travel(look, async (traveller) => {

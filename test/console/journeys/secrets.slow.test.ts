@@ -2,8 +2,9 @@ import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Received, type Receiver, startReceiver } from "../../events/support/receiver.ts";
 import { program } from "../support/in_chromium.ts";
+import { TWO_LOOKS } from "../support/window.ts";
 import { registerShop } from "./application.ts";
-import { journeys, WAYS } from "./world.ts";
+import { journeys } from "./world.ts";
 
 /** Checks a request's signature with the Standard Webhooks library. */
 function isSignedWith({ headers, body }: Received, secret: string): boolean {
@@ -20,7 +21,7 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
   });
   afterAll(() => receiver?.close());
 
-  test.each(WAYS)("works for the webhook secret, in two phases: $width px, scripts $scripts", (look) =>
+  test.each(TWO_LOOKS)("works for the webhook secret, in two phases: $width px, scripts $scripts", (look) =>
     world.travel(look, async (traveller) => {
       const { page } = traveller;
       await traveller.signUp();
@@ -87,7 +88,7 @@ describe.skipIf(program === undefined)("replacing secrets (needs Debian's chromi
     }),
   );
 
-  test.each(WAYS)("works for the API key, with a grace period: $width px, scripts $scripts", (look) =>
+  test.each(TWO_LOOKS)("works for the API key, with a grace period: $width px, scripts $scripts", (look) =>
     world.travel(look, async (traveller) => {
       const { page } = traveller;
       await traveller.signUp();

@@ -7,13 +7,8 @@ import { startChromium } from "../../support/chromium.ts";
 import { steeredClock } from "../../support/clock.ts";
 import { mailerTo, type SmtpReceiver, startSmtp } from "../../support/smtp.ts";
 import { program } from "../support/in_chromium.ts";
-import { type Look, openWindow, WIDTHS } from "../support/window.ts";
+import { type Look, openWindow } from "../support/window.ts";
 import { createTraveller, type Traveller } from "./traveller.ts";
-
-/** The variants of each journey: with and without scripts, on a phone and on a desktop. */
-export const WAYS: Look[] = WIDTHS.flatMap((width) =>
-  [true, false].map((scripts) => ({ width, scripts, theme: "light" as const })),
-);
 
 /** The service and the tools that journeys use. */
 export type World = {

@@ -2,7 +2,7 @@ import type { Browser } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import type { TestApi } from "../../support/api.ts";
 import { program, withChromium } from "../support/in_chromium.ts";
-import { openWindow, WIDTHS } from "../support/window.ts";
+import { FOUR_LOOKS, openWindow } from "../support/window.ts";
 import { organizationOf } from "./organization.ts";
 
 describe.skipIf(program === undefined)("the header in Chromium (needs Debian's chromium)", () => {
@@ -12,15 +12,16 @@ describe.skipIf(program === undefined)("the header in Chromium (needs Debian's c
     ({ api, browser } = started);
   });
 
-  test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
+  test.each(FOUR_LOOKS)(
     "leads by keyboard to every page and to a second account: $width px, scripts $scripts",
-    async ({ width, scripts }) => {
+    async (look) => {
+      const { width } = look;
       const { approver } = await organizationOf(api, {
         organization: "Analytical Engines of Greater London",
       });
       const window = await openWindow(browser, api, {
         client: approver.client,
-        look: { width, theme: "light", scripts },
+        look,
       });
       const { page } = window;
       await page.goto(`${api.url}/console/credit`);

@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import type { TestApi } from "../../support/api.ts";
 import { registerPlatform } from "../../support/platform_world.ts";
 import { program, withChromium } from "../support/in_chromium.ts";
-import { openWindow, WIDTHS } from "../support/window.ts";
+import { openWindow, TWO_LOOKS } from "../support/window.ts";
 
 describe.skipIf(program === undefined)("secrets in Chromium (needs Debian's chromium)", () => {
   let api: TestApi;
@@ -13,11 +13,11 @@ describe.skipIf(program === undefined)("secrets in Chromium (needs Debian's chro
     ({ api, browser } = started);
   });
 
-  test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
+  test.each(TWO_LOOKS)(
     "a person registers a platform and reads its key once: $width px, scripts $scripts",
-    async ({ width, scripts }) => {
+    async (look) => {
       const { client } = await api.person();
-      const window = await openWindow(browser, api, { client, look: { width, theme: "light", scripts } });
+      const window = await openWindow(browser, api, { client, look });
       const { page } = window;
       await page.goto(`${api.url}/console/platforms`);
       await page.getByRole("link", { name: "Register a platform" }).click();
@@ -29,8 +29,8 @@ describe.skipIf(program === undefined)("secrets in Chromium (needs Debian's chro
       const key = (await page.locator("#api-key").textContent()) ?? "";
       expect(key).toMatch(/^dpz_\w{8}_\w{43}_\w{6}$/);
       const keep = page.getByRole("button", { name: "Download" }).first();
-      expect(await keep.isVisible()).toBe(scripts);
-      if (scripts) {
+      expect(await keep.isVisible()).toBe(look.scripts);
+      if (look.scripts) {
         const [kept] = await Promise.all([page.waitForEvent("download"), keep.click()]);
         expect(kept.suggestedFilename()).toBe("api-key.txt");
         expect(await readFile(await kept.path(), "utf8")).toBe(key);

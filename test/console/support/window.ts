@@ -9,6 +9,18 @@ export const WIDTHS = [320, 1440];
 export const THEMES = ["light", "dark"] as const;
 export const LOOKS: Look[] = WIDTHS.flatMap((width) => THEMES.map((theme) => ({ width, theme })));
 
+/** Two looks that together have each width, each theme, and scripts on and off. */
+export const TWO_LOOKS: Required<Look>[] = [
+  { width: 390, theme: "dark", scripts: false },
+  { width: 1280, theme: "light", scripts: true },
+];
+/** Four looks that together have every pair of these values. */
+export const FOUR_LOOKS: Required<Look>[] = [
+  ...TWO_LOOKS,
+  { width: 390, theme: "light", scripts: true },
+  { width: 1280, theme: "dark", scripts: false },
+];
+
 /** `complaints` are warnings and errors: console messages, policy violations, exceptions. */
 export type Window = { page: Page; context: BrowserContext; complaints: string[]; close(): Promise<void> };
 

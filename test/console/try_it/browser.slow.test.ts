@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { TestApi } from "../../support/api.ts";
 import { program, withChromium } from "../support/in_chromium.ts";
 import { expectFaultless } from "../support/looks.ts";
-import { openWindow, WIDTHS } from "../support/window.ts";
+import { openWindow, TWO_LOOKS, WIDTHS } from "../support/window.ts";
 import { triedViewer } from "./viewer.ts";
 
 describe.skipIf(program === undefined)("the trial page in Chromium (needs Debian's chromium)", () => {
@@ -35,21 +35,17 @@ describe.skipIf(program === undefined)("the trial page in Chromium (needs Debian
     },
   );
 
-  test.each(WIDTHS.flatMap((width) => [true, false].map((scripts) => ({ width, scripts }))))(
-    "lets a person use only the keyboard: $width px, scripts $scripts",
-    async ({ width, scripts }) => {
-      const viewer = await triedViewer(api);
-      const look = { width, theme: "light", scripts } as const;
-      const { page, complaints, close } = await openWindow(browser, api, { client: viewer.client, look });
-      await page.goto(`${api.url}/console/try`);
-      await page.getByLabel("Another scope").focus();
-      await page.keyboard.type("files:read");
-      await page.keyboard.press("Enter");
-      await page.getByRole("heading", { level: 1, name: "Denied" }).waitFor();
-      const copy = page.getByRole("button", { name: "Copy" });
-      expect(await copy.isVisible()).toBe(scripts);
-      expect(complaints).toEqual([]);
-      await close();
-    },
-  );
+  test.each(TWO_LOOKS)("lets a person use only the keyboard: $width px, scripts $scripts", async (look) => {
+    const viewer = await triedViewer(api);
+    const { page, complaints, close } = await openWindow(browser, api, { client: viewer.client, look });
+    await page.goto(`${api.url}/console/try`);
+    await page.getByLabel("Another scope").focus();
+    await page.keyboard.type("files:read");
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { level: 1, name: "Denied" }).waitFor();
+    const copy = page.getByRole("button", { name: "Copy" });
+    expect(await copy.isVisible()).toBe(look.scripts);
+    expect(complaints).toEqual([]);
+    await close();
+  });
 });
