@@ -22,14 +22,14 @@ async function trickle(first: number) {
   return { answers: answer.match(/HTTP\/1\.1 \d+/g), seconds: (performance.now() - started) / 1000 };
 }
 
-test("a client that keeps sending a too large body is disconnected after 30 seconds", async () => {
+test.concurrent("a client that keeps sending a too large body is disconnected after 30 seconds", async () => {
   const { answers, seconds } = await trickle(0x50000);
   expect(answers).toEqual(["HTTP/1.1 400"]);
   expect(seconds).toBeGreaterThan(25);
   expect(seconds).toBeLessThan(45);
 });
 
-test("a request that is answered late gets only one response, although its time limit passes in the meantime", async () => {
+test.concurrent("a request that is answered late gets only one response, although its time limit passes in the meantime", async () => {
   let size = 0;
   const { answer } = await sendEndlessly(api, "close", async (socket) => {
     size += 1;
