@@ -76,8 +76,16 @@ const platformState = z.object({
 /** The state of a registered platform in the API. */
 export type PlatformState = z.infer<typeof platformState>;
 
-const agentState = z.object({ agent_id: text, disabled: z.boolean() });
-/** The state of an agent in the API. */
+const agentKey = { api_key_prefix: text, api_key_issued_at: isoTime, rotation_request: text.nullable() };
+const newKey = text
+  .nullable()
+  .describe("The same in every answer until a call keeps it; null if this call did");
+const agentKeyAnswer = z.object({ agent_id: text, connection_id: text, ...agentKey, api_key: newKey });
+export type AgentKeyAnswer = z.infer<typeof agentKeyAnswer>;
+
+const storedKey = z.object(agentKey).nullable().describe("null until the operator has stored it");
+const agentState = z.object({ agent_id: text, disabled: z.boolean(), key: storedKey.optional() });
+/** The state of an agent and of its object's key in the API. An API of version 0.1 omits the key. */
 export type AgentState = z.infer<typeof agentState>;
 
 const delegationState = z.object({
@@ -129,6 +137,13 @@ function answerOf<S extends ZodType>(schema: S, description: string) {
   return { status: 200, schema, description } as const;
 }
 
+const keyPrefix = z.string().min(1).max(100);
+const requestText = z.string().max(MAX_ROTATION_REQUEST);
+const rotationRequest = requestText
+  .regex(/^[^\0]*$/)
+  .optional()
+  .describe("The object's current request for a new key. The API carries out each request once");
+
 const platformPath = "/internal/v1/platforms/{external_id}";
 const agentPath = "/internal/v1/agents/{external_id}";
 const delegationPath = "/internal/v1/delegations/{external_id}";
@@ -171,7 +186,7 @@ export const operatorCalls = {
     method: "POST",
     path: `${platformPath}/credentials/acknowledge`,
     params,
-    body: z.object({ api_key_prefix: z.string().min(1).max(100) }),
+    body: z.object({ api_key_prefix: keyPrefix }),
     answer: answerOf(z.object({ acknowledged: z.literal(true) }), "Acknowledged"),
   },
   rotateCredentials: {
@@ -181,12 +196,7 @@ export const operatorCalls = {
     body: z
       .object({
         grace_seconds: graceSeconds,
-        request: z
-          .string()
-          .max(MAX_ROTATION_REQUEST)
-          .regex(/^[^\0]*$/)
-          .optional()
-          .describe("The object's current request for a new key. The API carries out each request once"),
+        request: rotationRequest,
       })
       .optional(),
     answer: answerOf(platformAnswer, "The platform, with its credentials"),
@@ -207,6 +217,18 @@ export const operatorCalls = {
     answer: answerOf(agentAnswer, "The agent"),
   },
   removeAgent: { method: "DELETE", path: agentPath, params, answer: removed },
+  putAgentKey: {
+    method: "PUT",
+    path: `${agentPath}/key`,
+    params,
+    body: z.object({
+      keep: keyPrefix.optional().describe("Prefix of the stored key, unless it must be replaced"),
+      grace_seconds: graceSeconds,
+      request: rotationRequest,
+    }),
+    answer: answerOf(agentKeyAnswer, "The key of the agent's object"),
+  },
+  removeAgentKey: { method: "DELETE", path: `${agentPath}/key`, params, answer: removed },
   putDelegation: {
     method: "PUT",
     path: delegationPath,

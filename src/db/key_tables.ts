@@ -15,10 +15,16 @@ export type NarrowKeyRow = {
   account_id: string;
   connection_id: string;
   agent_id: string | null;
-  /** The prefix of the full key that created it. Null if a person did. */
+  /** The prefix of the full key that created it, or `operator` for an object's key. Null if a person did. */
   made_with: string | null;
   created_at: Date;
   ended_at: Date | null;
+  /** When a replaced key of an object ends. */
+  retires_at: Date | null;
+  /** A key that the operator has not stored yet. */
+  undelivered_sealed: Buffer | null;
+  /** The object's request that led to the key. */
+  rotation_request: string | null;
 };
 
 export type KeyUseRow = { key_prefix: string; used_at: Date };

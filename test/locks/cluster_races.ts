@@ -40,6 +40,9 @@ function bindingRace(
   };
 }
 
+const putKey = ({ api, agentId }: DeclaredScene) =>
+  api.operator("PUT", `/internal/v1/agents/${agentId}/key`, {});
+
 function newPlatformRace(
   title: string,
   gets: string[],
@@ -311,6 +314,19 @@ export const clusterRaces: Record<string, RaceRow[]> = {
       NOT_BOUND,
       ({ api, agentId }) => api.operator("DELETE", `/internal/v1/agents/${agentId}`),
       endBinding,
+    ),
+  ],
+  internal_put_agent_key: [
+    declaredRace("whose platform is removed", NOT_FOUND, putKey),
+    declaredRace("in a namespace whose acceptance ends", NOT_BOUND, putKey, endBinding),
+    declaredRace("that another object takes over", NOT_FOUND, putKey, ({ agentId }) => [
+      "update agents set external_id = 'c1.other' || external_id where external_id = $1",
+      agentId,
+    ]),
+  ],
+  internal_remove_agent_key: [
+    declaredRace("whose platform is removed", ["200"], ({ api, agentId }) =>
+      api.operator("DELETE", `/internal/v1/agents/${agentId}/key`),
     ),
   ],
   internal_put_delegation: [

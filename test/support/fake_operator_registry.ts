@@ -45,7 +45,11 @@ export type FakeAgent = {
   platform: string;
   object: ObjectPlace;
   disabled: boolean;
+  /** The key of the agent's object. */
+  key: FakeAgentKey | null;
+  ended: { prefix: string; graceSeconds: number }[];
 };
+export type FakeAgentKey = ReturnType<typeof newKey> & { rotation_request: string | null };
 export type FakeDelegation = DelegationState & {
   platform: string;
   agent: string;
@@ -63,6 +67,8 @@ export class Refusal extends Error {
 export type FakeRegistry = {
   /** The API's clock minus this machine's. */
   clock: { shiftMs: number };
+  /** Whether the API is one version older, and does not know keys of agents. */
+  version: { isFormer: boolean };
   leader: { epoch: number };
   accounts: Map<string, FakeAccount>;
   platforms: Map<string, FakePlatform>;
@@ -89,6 +95,7 @@ function isLeftBehind({ removed, desired }: FakePlatform, body: BodyOf<"putPlatf
 /** Creates an empty registry that follows the API's rules. */
 export function createFakeRegistry(): FakeRegistry {
   const clock = { shiftMs: 0 };
+  const version = { isFormer: false };
   const leader = { epoch: 0 };
   const accounts = new Map<string, FakeAccount>();
   const platforms = new Map<string, FakePlatform>();
@@ -196,16 +203,38 @@ export function createFakeRegistry(): FakeRegistry {
         platform: platform_external_id,
         object,
         disabled: false,
+        key: null,
+        ended: [],
       };
       agents.set(id, agent);
-      const { platform: _, object: __, ...shown } = agent;
+      const { platform: _, object: __, key: ___, ended: ____, ...shown } = agent;
       const public_key_json = { ed25519: `key of ${agent.agent_id}`, ml_dsa_65: "…" };
       return { ...shown, custody_mode: "custodial", public_key_json };
     },
 
     removeAgent(id) {
       const agent = agents.get(id);
-      if (agent !== undefined) agent.disabled = true;
+      if (agent !== undefined) Object.assign(agent, { disabled: true, key: null });
+      return { removed: true };
+    },
+
+    putAgentKey(id, { keep, grace_seconds, request = null }) {
+      const agent = agents.get(id);
+      if (agent === undefined || version.isFormer) throw new Refusal("not_found");
+      if (agent.disabled) throw new Refusal("agent_disabled");
+      const { connection_id } = livePlatform(agent.platform);
+      if (agent.key !== null && agent.key.api_key_prefix === keep) agent.key.undelivered = false;
+      else if (agent.key?.undelivered !== true) {
+        endKey(agent, grace_seconds);
+        agent.key = { ...newKey("dpza"), rotation_request: request };
+      }
+      const { undelivered, ...key } = agent.key as FakeAgentKey;
+      return { agent_id: agent.agent_id, connection_id, ...key, api_key: undelivered ? key.api_key : null };
+    },
+
+    removeAgentKey(id) {
+      const agent = agents.get(id);
+      if (agent !== undefined) endKey(agent, 0);
       return { removed: true };
     },
 
@@ -282,13 +311,20 @@ export function createFakeRegistry(): FakeRegistry {
           rotation_request: key.rotation_request,
           removed,
         })),
-        agents: pick(agents, ({ agent_id, disabled }) => ({ agent_id, disabled })),
+        agents: pick(agents, ({ agent_id, disabled, key }) => ({ agent_id, disabled, ...storedKey(key) })),
         delegations: pick(delegations, delegationState),
       };
     },
   };
 
-  return { clock, leader, accounts, platforms, agents, delegations, handlers };
+  function storedKey(key: FakeAgentKey | null) {
+    if (version.isFormer) return {};
+    if (key === null || key.undelivered) return { key: null };
+    const { api_key: _, undelivered: __, ...stated } = key;
+    return { key: stated };
+  }
+
+  return { clock, version, leader, accounts, platforms, agents, delegations, handlers };
 }
 
 function workspaceOf(email: string): string {
@@ -301,8 +337,14 @@ function checkRegistration(body: BodyOf<"putPlatform">): void {
   if (body.callback_url?.startsWith("http://")) throw new Refusal("invalid_callback_url");
 }
 
-function newKey() {
-  const prefix = `dpz_${randomBytes(4).toString("hex")}`;
+/** Ends the key of an agent's object. A person does so in the console too. */
+export function endKey(agent: FakeAgent, graceSeconds = 0): void {
+  if (agent.key !== null) agent.ended.push({ prefix: agent.key.api_key_prefix, graceSeconds });
+  agent.key = null;
+}
+
+function newKey(letters = "dpz") {
+  const prefix = `${letters}_${randomBytes(4).toString("hex")}`;
   return {
     api_key: `${prefix}_${randomBytes(16).toString("hex")}`,
     api_key_prefix: prefix,

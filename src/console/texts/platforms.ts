@@ -203,6 +203,7 @@ export const CONNECTIONS = {
   keyFor: "For",
   keyRoles: { full: "everything on this connection", verify: "verifying only", agent: "the agent" },
   madeByPerson: "by a member",
+  madeByOperator: "by the operator, for the agent's Secret in Kubernetes",
   madeWith: "with the key",
   keyUsed: "Last used",
   keyUnused: "never",

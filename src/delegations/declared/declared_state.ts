@@ -9,6 +9,7 @@ import {
   operatorCalls,
   type StateAnswer,
 } from "../../operator_calls.ts";
+import { BY_OPERATOR } from "../../platforms/api_keys/api_key.ts";
 import { selectPlatforms } from "../../platforms/platform_record.ts";
 import { type Route, route } from "../../route.ts";
 import { showTime } from "../delegation_answers.ts";
@@ -47,14 +48,33 @@ async function platformStates(db: Database, ids: string[]): Promise<StateAnswer[
   );
 }
 
+type StoredKey = { api_key_prefix: string; issued_at: Date; rotation_request: string | null };
+type AgentStateRow = { external_id: string; agent_id: string; disabled_at: Date | null } & (
+  | StoredKey
+  | { api_key_prefix: null; issued_at: null; rotation_request: null }
+);
+
 async function agentStates(db: Database, ids: string[]): Promise<StateAnswer["agents"]> {
-  const rows = await db("agents")
-    .whereIn("external_id", ids)
-    .select("external_id", "agent_id", "disabled_at");
+  const rows = await db("agents as a")
+    .leftJoin("narrow_keys as k", (on) =>
+      on
+        .on("k.agent_id", "a.agent_id")
+        .onVal("k.made_with", BY_OPERATOR)
+        .onNull("k.ended_at")
+        .onNull("k.retires_at")
+        .onNull("k.undelivered_sealed"),
+    )
+    .whereIn("a.external_id", ids)
+    .select<AgentStateRow[]>("a.external_id", "a.agent_id", "a.disabled_at")
+    .select("k.key_prefix as api_key_prefix", "k.created_at as issued_at", "k.rotation_request");
   return Object.fromEntries(
-    rows.map(({ external_id, agent_id, disabled_at }) => [
+    rows.map(({ external_id, agent_id, disabled_at, issued_at, ...key }) => [
       external_id,
-      { agent_id, disabled: disabled_at !== null },
+      {
+        agent_id,
+        disabled: disabled_at !== null,
+        key: issued_at === null ? null : { ...key, api_key_issued_at: issued_at.toISOString() },
+      },
     ]),
   );
 }

@@ -8,6 +8,8 @@ const SECRET_LENGTH = 43;
 const CHECKSUM_LENGTH = 6;
 /** The first letters of a key. They show the key's role to people and to scanners for secrets. */
 const LETTERS: Record<KeyRole, string> = { full: "dpz", agent: "dpza", verify: "dpzv" };
+/** `made_with` of the key that the operator stores for an agent's object. Each agent has at most one. */
+export const BY_OPERATOR = "operator";
 const PREFIX = `(?:dpz|dpza|dpzv)_[0-9A-Za-z]{${PREFIX_LENGTH}}`;
 const prefixForm = new RegExp(`^${PREFIX}$`);
 const form = new RegExp(`^(${PREFIX})_[0-9A-Za-z]{${SECRET_LENGTH}}_([0-9A-Za-z]{${CHECKSUM_LENGTH}})$`);
@@ -69,4 +71,9 @@ function checksumOf(text: string): string {
  */
 export function undeliveredContext(connectionId: string): string {
   return `connections.undelivered:${connectionId}`;
+}
+
+/** Encryption context of `narrow_keys.undelivered_sealed`: a key that the operator has not stored yet. */
+export function undeliveredAgentKeyContext(prefix: string): string {
+  return `narrow_keys.undelivered:${prefix}`;
 }

@@ -150,8 +150,7 @@ function timesFrom(now: Date): Times {
 
 type KeyRow = {
   key_hash: Buffer;
-  /** Narrow keys have no time of retirement. */
-  retires_at?: Date | null;
+  retires_at: Date | null;
   role: KeyRole;
   agent_id: string | null;
   account_id: string;
@@ -178,7 +177,7 @@ async function readKey(db: Database, prefix: string): Promise<KnownKey | undefin
     row && {
       // Copies the hash. The driver's slice of its socket buffer would keep the whole buffer in memory.
       hash: new Uint8Array(row.key_hash),
-      retiresAt: row.retires_at ?? null,
+      retiresAt: row.retires_at,
       caller: {
         accountId: row.account_id,
         connectionId: row.connection_id,
@@ -200,5 +199,5 @@ async function readKey(db: Database, prefix: string): Promise<KnownKey | undefin
 function keyRow(db: Database, prefix: string) {
   return isFullPrefix(prefix)
     ? db("api_keys as k").select("k.retires_at", db.raw("'full' as role, null as agent_id"))
-    : db("narrow_keys as k").whereNull("k.ended_at").select("k.role", "k.agent_id");
+    : db("narrow_keys as k").whereNull("k.ended_at").select("k.retires_at", "k.role", "k.agent_id");
 }

@@ -28,7 +28,7 @@ const keyAnswer = z.object({
   api_key_prefix: z.string(),
   role,
   agent_id: agentId,
-  made_with: z.string().nullable().describe("Prefix of the key that created it; null: a person"),
+  made_with: z.string().nullable().describe("Prefix of the key that created it, or operator; null: a person"),
   created_at: isoTime,
   last_used_at: isoTime.nullable().describe("To within six minutes"),
   valid_until: isoTime.nullable(),
@@ -121,7 +121,8 @@ function listKeysRoute({ db, clock }: KeyDeps): Route {
         .select(db.raw("'full' as role, null as agent_id, null as made_with"));
       const narrow = db("narrow_keys")
         .where({ connection_id })
-        .select("key_prefix", "created_at", "ended_at as ends_at", "role", "agent_id", "made_with");
+        .select("key_prefix", "created_at", db.raw("least(ended_at, retires_at) as ends_at"))
+        .select("role", "agent_id", "made_with");
       const since = addSeconds(clock.now(), -KEPT_SECONDS);
       const found = db
         .where((key) => key.whereNull("k.ends_at").orWhere("k.ends_at", ">", since))

@@ -4,15 +4,18 @@ import type { NarrowKeyRow } from "../../db/key_tables.ts";
 import { ApiError } from "../../errors.ts";
 import type { NarrowRole } from "../../route.ts";
 import { findConnection, lockConnection } from "../platform_record.ts";
-import { newApiKey } from "./api_key.ts";
+import { BY_OPERATOR, newApiKey } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
 
-/** Limit for the narrow keys of one connection that are not ended. */
+/** Limit for the narrow keys of one connection that are not ended, without those of Kubernetes objects. */
 const MAX_KEYS = 100;
 /** Seconds for which an ended key stays in the list. */
 export const KEPT_SECONDS = 7 * 24 * 3_600;
 
-/** A key to create. `agentId` is the agent of an agent key. `madeWith` is the prefix of the caller's key. */
+/**
+ * A key to create. `agentId` is the agent of an agent key. `madeWith` is the prefix of the caller's key, or
+ * {@link BY_OPERATOR}.
+ */
 export type NewNarrowKey = {
   accountId: string;
   connectionId: string;
@@ -21,42 +24,57 @@ export type NewNarrowKey = {
   madeWith: string | null;
 };
 
+/** A new row, and the key itself, which is shown or delivered once. */
+export type CreatedNarrowKey = NarrowKeyRow & { apiKey: string };
+
 type Deps = { db: Database; clock: Clock };
 
 /**
  * Creates an API key that may do less than a full key. It ends together with its agent and its connection.
- * Replacing the full key does not end it. Removes keys that ended more than seven days ago. Throws
- * `not_found`, `agent_disabled` and `key_limit`.
+ * Replacing the full key does not end it. Throws `not_found`, `agent_disabled` and `key_limit`.
  */
-export async function createNarrowKey(
-  { db, clock }: Deps,
-  { accountId, connectionId, role, agentId, madeWith }: NewNarrowKey,
-): Promise<NarrowKeyRow & { apiKey: string }> {
+export async function createNarrowKey({ db, clock }: Deps, key: NewNarrowKey): Promise<CreatedNarrowKey> {
+  const { accountId, connectionId, agentId } = key;
   return db.transaction(async (tx) => {
     await lockConnection(tx, connectionId);
     await findConnection(tx, accountId, connectionId);
     if (agentId !== null) await requireAgent(tx, connectionId, agentId);
-    const now = clock.now();
-    await removeOldKeys(tx, connectionId, addSeconds(now, -KEPT_SECONDS));
     const live = await tx("narrow_keys")
       .where({ connection_id: connectionId, ended_at: null })
+      .whereRaw("made_with is distinct from ?", BY_OPERATOR)
       .count<{ count: string }[]>();
     if (Number(live[0]?.count) >= MAX_KEYS) throw new ApiError("key_limit");
-    const { apiKey, prefix, hash } = newApiKey(role);
-    const row = {
-      key_prefix: prefix,
-      key_hash: hash,
-      role,
-      account_id: accountId,
-      connection_id: connectionId,
-      agent_id: agentId,
-      made_with: madeWith,
-      created_at: now,
-      ended_at: null,
-    };
-    await tx("narrow_keys").insert(row);
-    return { ...row, apiKey };
+    return addNarrowKey(tx, key, clock.now());
   });
+}
+
+/**
+ * Creates a key in a transaction that holds the connection's lock. Removes keys that ended more than seven
+ * days ago.
+ */
+export async function addNarrowKey(
+  tx: Transaction,
+  { accountId, connectionId, role, agentId, madeWith }: NewNarrowKey,
+  now: Date,
+): Promise<CreatedNarrowKey> {
+  await removeOldKeys(tx, connectionId, addSeconds(now, -KEPT_SECONDS));
+  const { apiKey, prefix, hash } = newApiKey(role);
+  const row = {
+    key_prefix: prefix,
+    key_hash: hash,
+    role,
+    account_id: accountId,
+    connection_id: connectionId,
+    agent_id: agentId,
+    made_with: madeWith,
+    created_at: now,
+    ended_at: null,
+    retires_at: null,
+    undelivered_sealed: null,
+    rotation_request: null,
+  };
+  await tx("narrow_keys").insert(row);
+  return { ...row, apiKey };
 }
 
 /** Throws `not_found` or `agent_disabled` if a connection has no such agent, or only a deleted one. */
@@ -73,7 +91,7 @@ export async function requireAgent(
 async function removeOldKeys(tx: Transaction, connectionId: string, before: Date): Promise<void> {
   const removed = await tx("narrow_keys")
     .where({ connection_id: connectionId })
-    .andWhere("ended_at", "<", before)
+    .andWhere((end) => end.where("ended_at", "<", before).orWhere("retires_at", "<", before))
     .delete()
     .returning("key_prefix");
   const prefixes = removed.map(({ key_prefix }) => key_prefix);
@@ -93,7 +111,7 @@ export async function endNarrowKey(
   const now = clock.now();
   await db("narrow_keys")
     .where({ ...key, ended_at: null })
-    .update({ ended_at: now });
+    .update({ ended_at: now, undelivered_sealed: null });
   const row = await db("narrow_keys").where(key).first("ended_at");
   if (row === undefined) throw new ApiError("not_found");
   apiKeys.forget([prefix]);

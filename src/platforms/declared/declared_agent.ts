@@ -6,6 +6,7 @@ import type { ObjectPlace } from "../../input/cluster_fields.ts";
 import { checkNewName } from "../../input/scripts.ts";
 import type { ActionLimits } from "../../rates/action_limits.ts";
 import { type CreateAgentDeps, createAgent, type NewAgent } from "../agents/agents.ts";
+import { BY_OPERATOR } from "../api_keys/api_key.ts";
 import type { CheckChange, LivePlatform } from "../platform_record.ts";
 import { notConfirmed, noteTakenOver, requireNotReleased, useConfirmation } from "./adoption.ts";
 import { boundConnectionCheck } from "./bound_owner.ts";
@@ -121,6 +122,10 @@ async function adoptAgent(
       .where({ agent_id: found?.agent_id ?? "" })
       .update({ external_id: externalId, object_name: newcomer.object.name })
       .returning("*");
+    // The former object may have received this key without confirming it, so the new object gets another one.
+    await tx("narrow_keys")
+      .where({ agent_id: agent?.agent_id ?? "", made_with: BY_OPERATOR, ended_at: null })
+      .update({ undelivered_sealed: null });
     return agent;
   });
 }

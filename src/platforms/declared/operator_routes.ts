@@ -12,6 +12,7 @@ import { removeConnection } from "../connections/connection_changes.ts";
 import { showAgent } from "../platform_answers.ts";
 import { isLive, type LivePlatform } from "../platform_record.ts";
 import type { PlatformDeps } from "../routes.ts";
+import { endAgentKey, putAgentKey } from "./agent_key.ts";
 import { boundConnectionCheck } from "./bound_owner.ts";
 import { findDeclaredAgent, putAgent } from "./declared_agent.ts";
 import {
@@ -36,6 +37,8 @@ export function operatorPlatformRoutes(deps: PlatformDeps): Route[] {
     removePlatformRoute(deps),
     putAgentRoute(deps),
     removeAgentRoute(deps),
+    putAgentKeyRoute(deps),
+    removeAgentKeyRoute(deps),
   ];
 }
 
@@ -203,6 +206,38 @@ function removeAgentRoute(deps: AgentDeps): Route {
         const check = boundConnectionCheck(agent.connection_id, caller.clusterId);
         await deleteAgent(deps, agent.connection_id, agent.agent_id, check);
       }
+      return { body: { removed: true } };
+    },
+  });
+}
+
+function putAgentKeyRoute(deps: AgentDeps): Route {
+  return route({
+    id: "internal_put_agent_key",
+    ...operatorCalls.putAgentKey,
+    summary: "Get the key of an agent's object, or confirm that it is stored",
+    access: "operator",
+    errors: ["not_found", "agent_disabled", "namespace_not_bound", "action_limited"],
+    async handle({ caller, params: { external_id: externalId }, body }) {
+      requireOwnObject(caller, externalId);
+      const { keep, grace_seconds: graceSeconds, request } = body;
+      const wanted = { externalId, clusterId: caller.clusterId, keep, graceSeconds, request };
+      return { body: await putAgentKey(deps, wanted) };
+    },
+  });
+}
+
+/** This route also succeeds if the object has no key. */
+function removeAgentKeyRoute(deps: AgentDeps): Route {
+  return route({
+    id: "internal_remove_agent_key",
+    ...operatorCalls.removeAgentKey,
+    summary: "End the key of an agent's object",
+    access: "operator",
+    errors: [],
+    async handle({ caller, params }) {
+      requireOwnObject(caller, params.external_id);
+      await endAgentKey(deps, params.external_id);
       return { body: { removed: true } };
     },
   });

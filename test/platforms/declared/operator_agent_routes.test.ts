@@ -128,6 +128,8 @@ describe("the operator routes", () => {
       ["POST", `${path(id)}/credentials/acknowledge`, { api_key_prefix: "dpz_00000000" }],
       ["PUT", agentPath(agent), { platform_external_id: id, name: "b", agent_type: "robot" }],
       ["DELETE", agentPath(agent), undefined],
+      ["PUT", `${agentPath(agent)}/key`, {}],
+      ["DELETE", `${agentPath(agent)}/key`, undefined],
       ["PUT", agentPath("c2.x"), { platform_external_id: id, name: "b", agent_type: "robot" }],
       ["PUT", path("c2."), declaration(person)],
       ["PUT", path("c22.x"), declaration(person)],

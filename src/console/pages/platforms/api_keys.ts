@@ -1,4 +1,5 @@
 import { type Html, html } from "../../../html/html.ts";
+import { BY_OPERATOR } from "../../../platforms/api_keys/api_key.ts";
 import type { KeyAnswer } from "../../../platforms/api_keys/key_routes.ts";
 import type { ConnectionAnswer } from "../../../platforms/connections/connection_key_routes.ts";
 import type { AgentAnswer } from "../../../platforms/platform_answers.ts";
@@ -82,17 +83,21 @@ export function keysSection(visit: Visit, loaded: Loaded): Html {
   <div class="cards">${createCard(visit, loaded)}${endCard(
     visit,
     loaded,
-    narrow.filter((key) => stateOf(visit, key) === "current"),
+    narrow.filter((key) => stateOf(visit, key) !== "ended"),
   )}</div>`;
 }
 
 const fullKey = { role: "full", agent_id: null, made_with: null, last_used_at: null } as const;
 
-/** Returns which key, or that a person, created a narrow key. Any rotation creates the full keys. */
+/** Returns who created a narrow key: a key, a person or the operator. Any rotation creates the full keys. */
 function maker({ texts }: Visit, { role, made_with }: KeyAnswer): Html | undefined {
   const words = texts.connections;
   if (role === "full") return undefined;
-  return html`<span class="quiet">${made_with === null ? words.madeByPerson : html`${words.madeWith} <code>${made_with}…</code>`}</span>`;
+  const made: Record<string, Html | string> = {
+    null: words.madeByPerson,
+    [BY_OPERATOR]: words.madeByOperator,
+  };
+  return html`<span class="quiet">${made[`${made_with}`] ?? html`${words.madeWith} <code>${made_with}…</code>`}</span>`;
 }
 
 function purpose(
@@ -155,10 +160,11 @@ function endCard(visit: Visit, loaded: Loaded, keys: readonly KeyAnswer[]): Html
 /** Returns whether a key has no end, is valid until a known time, or has ended. */
 function stateOf(
   { now }: Pick<Visit, "now">,
-  { role, valid_until }: Pick<KeyAnswer, "role" | "valid_until">,
+  { role, made_with, valid_until }: Pick<KeyAnswer, "role" | "made_with" | "valid_until">,
 ): "current" | "ending" | "ended" {
   if (valid_until === null) return "current";
-  if (role !== "full") return "ended";
+  // Other narrow keys end immediately, even if this replica's clock is behind the clock that wrote the end.
+  if (role !== "full" && made_with !== BY_OPERATOR) return "ended";
   return Date.parse(valid_until) > now.getTime() ? "ending" : "ended";
 }
 
