@@ -4,6 +4,7 @@ import { systemClock } from "./clock.ts";
 import { type Refusal, type Ruling, rule } from "./enforcement.ts";
 import type { Verifier } from "./operation.ts";
 import { createOutcomeReporter } from "./outcomes.ts";
+import { type AcceptedPrincipals, readPrincipals } from "./principals.ts";
 import { type AuthorizeCall, type Question, questionOf, readCall } from "./question.ts";
 import {
   type Asked,
@@ -86,11 +87,17 @@ export function createGuard(guardSettings: GuardSettings): Guard {
   }
 
   /** Returns the reason why the guard must not act on an `allow` decision, if there is one. */
-  async function principalFault({ answer: { human_id: humanId } }: Ruling): Promise<Cause | undefined> {
-    if (settings.principals === undefined) return undefined;
+  async function principalFault(
+    { answer: { human_id: humanId } }: Ruling,
+    rules: readonly (AcceptedPrincipals | undefined)[],
+  ): Promise<Cause | undefined> {
     try {
-      const accepted = await settings.principals();
-      return typeof humanId === "string" && accepted.has(humanId) ? undefined : "principal_not_accepted";
+      for (const rule of rules) {
+        const accepted = await rule?.();
+        if (accepted === undefined || (typeof humanId === "string" && accepted.has(humanId))) continue;
+        return "principal_not_accepted";
+      }
+      return undefined;
     } catch (error) {
       settings.onFault({ kind: "principals_not_read", error });
       return "principals_not_read";
@@ -108,9 +115,13 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     };
   }
 
-  async function allow(asked: Asked & Question, ruling: Ruling): Promise<Authorization> {
+  async function allow(
+    asked: Asked & Question,
+    ruling: Ruling,
+    own: AcceptedPrincipals | undefined,
+  ): Promise<Authorization> {
     const report = reportOf(asked, ruling);
-    const fault = await principalFault(ruling);
+    const fault = await principalFault(ruling, [settings.principals, own]);
     if (fault !== undefined) {
       report("not_attempted", fault);
       return refuse(asked, fault, ruling);
@@ -136,6 +147,7 @@ export function createGuard(guardSettings: GuardSettings): Guard {
 
   async function authorize(call: AuthorizeCall): Promise<Authorization> {
     const askedAt = systemClock.now().toISOString();
+    const principals = readPrincipals(call.principals);
     const question = await prepare(call);
     if ("cause" in question) return refuse({ ...question, askedAt }, question.cause);
     const asked = { ...question, askedAt };
@@ -146,7 +158,7 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     if (ruling.finding !== "allow") return refuse(asked, ruling.finding, ruling);
     const isReplay = question.operation !== undefined && ruling.answer.replayed === true;
     if (isReplay && settings.replays === "refuse") return refuse(asked, "replayed", ruling);
-    return allow(asked, ruling);
+    return allow(asked, ruling, principals);
   }
 
   return {

@@ -3,6 +3,7 @@ import { CUSTOM_FORM, isRequirableScope } from "../protocol/documents/scopes.ts"
 import { ProtocolError } from "../protocol/encoding/errors.ts";
 import { bindOperation, type Operation, type OperationInput, type Verifier } from "./operation.ts";
 import { frozenCopy, payloadDigest } from "./payload.ts";
+import type { PrincipalsSetting } from "./principals.ts";
 import { type Proof, type ProofSource, readProof } from "./proof.ts";
 import type { Cause } from "./record.ts";
 
@@ -22,6 +23,8 @@ export type AuthorizeCall = {
    * the operation's: leave them out here.
    */
   context?: Readonly<Record<string, string | number>> | undefined;
+  /** Root ids that are accepted for this call, in addition to the guard's own rule. */
+  principals?: PrincipalsSetting | undefined;
   /** Whether the request's body was not read into `payload`. A proof cannot be bound to such a body. */
   unreadBody?: boolean;
 };

@@ -68,6 +68,11 @@ export function authorityOf(request: object): Authority {
   return authority;
 }
 
+/** Keeps the authority of a request for {@link authorityOf}. */
+export function keepAuthority(request: object, authority: Authority): void {
+  authorities.set(request, authority);
+}
+
 /** Throws TypeError if the route's required scope is not a scope. */
 export function checkRoute({ requiredScope }: Route<never>): void {
   if (typeof requiredScope === "string" && requiredScope !== "") demandScope(requiredScope);

@@ -1,8 +1,10 @@
 export type { Verifier } from "../operation.ts";
 export {
+  type ActionProof,
   type Agent,
   type AgentSettings,
   createAgent,
+  type ProofAction,
   type ToolCall,
   type ToolOptions,
 } from "./create_agent.ts";

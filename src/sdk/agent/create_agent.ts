@@ -1,13 +1,22 @@
 import { randomUUID } from "node:crypto";
 import type { Agent as HttpAgent } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
+import { ProtocolError } from "../../protocol/encoding/errors.ts";
 import { bindOperation, type Operation } from "../operation.ts";
+import { frozenCopy, payloadDigest } from "../payload.ts";
+import { demandScope } from "../question.ts";
 import { type GuardSettings, readSettings } from "../settings.ts";
 import { AgentError, Unanswered, Unavailable } from "./errors.ts";
 import { readRefusal } from "./refusals.ts";
 import { type FetchInit, type ReadRequest, readRequest } from "./request.ts";
 import { createService, type Self } from "./service.ts";
-import { type AgentVerifier, checkExpected, readVerifiers, type Verifiers } from "./verifiers.ts";
+import {
+  type AgentVerifier,
+  checkExpected,
+  readVerifier,
+  readVerifiers,
+  type Verifiers,
+} from "./verifiers.ts";
 
 /** Settings of an agent. */
 export type AgentSettings = Pick<GuardSettings, "baseUrl" | "apiKey" | "word" | "timeoutMs"> & {
@@ -38,6 +47,23 @@ export type ToolCall = {
 /** Options of one call of a tool. An `invocationId` has at most 240 characters, and no `~`. */
 export type ToolOptions = { invocationId?: string; signal?: AbortSignal };
 
+/** An action that reaches its application in another way than `agent.fetch`. */
+export type ProofAction = {
+  /** The application's address in the agent's settings, or its verifier. */
+  at: URL | AgentVerifier | "own";
+  scope: string;
+  action: string;
+  /** The input of the action: plain data or bytes. */
+  payload?: unknown;
+  resourceId?: string | undefined;
+  requestedPath?: string | undefined;
+  invocationId?: string | undefined;
+  signal?: AbortSignal | undefined;
+};
+
+/** A proof of one action, with the ids that the application's guard needs. */
+export type ActionProof = { proofRef: string; agentId: string; invocationId: string };
+
 /** An agent that acts with authority from a person. */
 export type Agent = {
   /**
@@ -54,9 +80,17 @@ export type Agent = {
     fn: (input: Input, call: ToolCall) => Output | Promise<Output>,
     scope: string,
   ): (input: Input, options?: ToolOptions) => Promise<Output>;
+  /**
+   * Returns a proof of exactly this action, for code that sends it itself. Throws an `AgentError` if the
+   * service makes none, and TypeError for invalid arguments.
+   */
+  prove(action: ProofAction): Promise<ActionProof>;
+  /** Returns whether a link leads to the agent's own service. */
+  isOwnLink(link: unknown): boolean;
 };
 
 const PAUSES_MS = [500, 2_000];
+const INVOCATION_ID = /^[\x21-\x7e]{1,256}$/;
 /** Leaves room for the suffix of a request, and contains none, so that no two calls share an id. */
 const TOOL_CALL_ID = /^[\x21-\x7d]{1,240}$/;
 
@@ -110,8 +144,30 @@ export function createAgent(settings: AgentSettings): Agent {
     throw new Error("unreachable");
   }
 
+  async function prove({ at, scope, signal, invocationId = randomUUID(), ...given }: ProofAction) {
+    demandScope(scope);
+    if (!INVOCATION_ID.test(invocationId)) {
+      throw new TypeError("invocationId: must have 1 to 256 visible ASCII characters");
+    }
+    const digest = digestOf(given.payload);
+    const named = at instanceof URL ? verifierOf(at) : readVerifier(at);
+    const self = await service.readSelf();
+    const verifier = named === "own" ? self.own : named;
+    const { action, resourceId, requestedPath } = given;
+    const operation = bindOperation(
+      { action, resourceId, requestedPath, invocationId, agentId: self.agentId },
+      { requiredScope: scope, verifier, payloadDigest: digest },
+    );
+    const verifierConnectionId = connectionOf(named);
+    const asked = { operation, requiredScope: scope, verifierConnectionId, certId: undefined, signal };
+    return { proofRef: await service.present(asked), agentId: self.agentId, invocationId };
+  }
+
   return {
     fetch: act,
+    prove,
+    isOwnLink: (link) =>
+      typeof link === "string" && URL.canParse(link) && new URL(link).origin === read.address("").origin,
     tool(fn, scope) {
       return async (input, { invocationId = randomUUID(), signal } = {}) => {
         if (!TOOL_CALL_ID.test(invocationId)) {
@@ -143,6 +199,15 @@ function describe(
     { action, resourceId, sessionId, invocationId, requestedPath, agentId: self.agentId },
     { requiredScope: scope, verifier, payloadDigest: digest },
   );
+}
+
+function digestOf(payload: unknown): Uint8Array | undefined {
+  try {
+    return payloadDigest(frozenCopy(payload));
+  } catch (error) {
+    if (!(error instanceof ProtocolError)) throw error;
+    throw new TypeError("payload: has no canonical JSON", { cause: error });
+  }
 }
 
 function connectionOf(verifier: AgentVerifier | "own"): string | undefined {

@@ -8,7 +8,10 @@ export type AgentVerifier = Verifier & {
   connectionId?: string;
 };
 
-/** The verifiers of an agent, by the address of the application: an origin, or an origin with a path. */
+/**
+ * The verifiers of an agent, by the address of the application: an origin, an origin with a path, or
+ * `mcp:<server>` for an MCP server.
+ */
 export type Verifiers = Readonly<Record<string, AgentVerifier | "own">>;
 
 type Place = { origin: string; path: string; folder: string; verifier: AgentVerifier | "own" };
@@ -48,20 +51,24 @@ export function checkExpected(expected: Verifier | undefined, found: Verifier): 
 function placeOf(address: string, verifier: unknown): Place {
   const url = URL.canParse(address) ? new URL(address) : undefined;
   const others = url && [url.search, url.hash, url.username, url.password].join("");
-  if (url === undefined || !/^https?:$/.test(url.protocol) || others !== "") {
+  const isServer = /^mcp:[A-Za-z0-9][\w.-]*$/.test(address);
+  if (url === undefined || (!isServer && !/^https?:$/.test(url.protocol)) || others !== "") {
     throw new TypeError(
-      "verifiers: each address must be an absolute URL without query, fragment or password",
+      "verifiers: each address must be an absolute URL without query, fragment or password, or mcp:<server>",
     );
   }
   const path = url.pathname.replace(/\/+$/, "");
-  const place = { origin: url.origin, path, folder: looselyRead(path) };
-  if (verifier === "own") return { ...place, verifier };
+  return { origin: url.origin, path, folder: looselyRead(path), verifier: readVerifier(verifier) };
+}
+
+/** Copies a verifier. Throws TypeError if it is none. */
+export function readVerifier(verifier: unknown): AgentVerifier | "own" {
+  if (verifier === "own") return verifier;
   const { verifierId, workspaceId, connectionId } = Object(verifier) as Partial<AgentVerifier>;
   if (!isText(verifierId) || !isText(workspaceId) || (connectionId !== undefined && !isText(connectionId))) {
     throw new TypeError('verifiers: each value must be "own", or have verifierId and workspaceId');
   }
-  const read = { verifierId, workspaceId, ...(connectionId !== undefined && { connectionId }) };
-  return { ...place, verifier: read };
+  return { verifierId, workspaceId, ...(connectionId !== undefined && { connectionId }) };
 }
 
 function isText(value: unknown): value is string {
