@@ -78,19 +78,32 @@ export function checkRoute({ requiredScope }: Route<never>): void {
   if (typeof requiredScope === "string" && requiredScope !== "") demandScope(requiredScope);
 }
 
+/** Returns the proof of a request, or nothing. A guard that reads bodies looks for the proof first. */
+export function proofOf<Request>(
+  guard: Guard,
+  route: Route<Request>,
+  request: Request,
+  view: RequestView,
+): ProofSource | undefined {
+  return (route.proof === undefined ? headerOf(guard, view, "proof") : route.proof(request)) || undefined;
+}
+
 /** Authorizes one request of a route, and stores the authority for {@link authorityOf}. */
 export async function authorizeRequest<Request extends object>(
   guard: Guard,
   route: Route<Request>,
   request: Request,
   view: RequestView,
+  proof: ProofSource | undefined = proofOf(guard, route, request, view),
 ): Promise<Authorization> {
-  const { requiredScope } = route;
+  const requiredScope =
+    typeof route.requiredScope === "function" ? route.requiredScope(request) : route.requiredScope;
+  if (proof === undefined) return guard.authorize({ requiredScope, proof });
   const isSent = view.isSent ?? hasBody(view.message);
   const body = isSent ? view.body : undefined;
   const authorization = await guard.authorize({
-    requiredScope: typeof requiredScope === "function" ? requiredScope(request) : requiredScope,
-    proof: route.proof === undefined ? headerOf(guard, view, "proof") : route.proof(request),
+    requiredScope,
+    proof,
     payload: route.payload === undefined ? body : route.payload(request),
     unreadBody: route.payload === undefined && isSent && body === undefined,
     operation: route.operation && operationOf(guard, view, namedBy(route.operation, request, view)),

@@ -17,7 +17,14 @@ import { canonicalForm, documents } from "./python/documents.ts";
 const ROOT = join(import.meta.dirname, "../..");
 const PACKAGE = join(ROOT, "src/sdk/python");
 const TESTS = join(import.meta.dirname, "python");
-const EXAMPLES = ["orders.py", "order_agent.py"].map((name) => join(ROOT, "docs/examples", name));
+const example = (name: string) => join(ROOT, "docs/examples", name);
+const EXAMPLES = ["orders.py", "orders_flask.py", "orders_django.py", "order_agent.py"].map(example);
+/** The command that starts each application of the documentation. */
+const APPLICATIONS = {
+  "orders.py": ["-m", "uvicorn", "orders:app", "--port", "0"],
+  "orders_flask.py": ["-m", "flask", "--app", "orders_flask", "run", "--port", "0"],
+  "orders_django.py": ["orders_django.py", "runserver", "--noreload", "127.0.0.1:0"],
+};
 /** Declarations that the other examples of the page need, in their order. */
 const GIVEN = [
   `from deputize.guard import Guard, Refusal
@@ -33,7 +40,7 @@ async def store_once(event: WebhookEvent) -> None: ...`,
 const SEED = 20_261_130;
 const DOCUMENTS = 20_000;
 
-const python = await pythonPackages("python-sdk-1", [
+const python = await pythonPackages("python-sdk-frameworks-1", [
   "hatchling==1.33.0",
   "httpx2==2.16.2",
   "mypy==2.4.1",
@@ -41,6 +48,11 @@ const python = await pythonPackages("python-sdk-1", [
   "pytest==9.2.0",
   "fastapi==0.165.0",
   "uvicorn==0.54.0",
+  "flask==3.1.3",
+  "django==5.2.19",
+  "django-types==0.24.0",
+  "pydantic-ai-slim==2.68.0",
+  "openai-agents==0.24.0",
 ]);
 const { folder: pyright, missing: noPyright } = await npmPackages("pyright-1", ["pyright@1.1.414"]);
 const old = (await ran("python3", ["-c", "import sys; assert sys.version_info >= (3, 11)"])).code !== 0;
@@ -120,8 +132,9 @@ import json; print(json.dumps({code: [kind.__name__, text] for code, (kind, text
   test("has a page whose code works", async () => {
     const blocks = (await codeBlocks("docs/python.md")).filter(({ language }) => language === "python");
     const codes = blocks.map(({ code }) => code);
-    for (const [index, path] of EXAMPLES.entries()) expect(codes[index]).toBe(await readFile(path, "utf8"));
-    const others = codes.slice(EXAMPLES.length);
+    const examples = await Promise.all(EXAMPLES.map((path) => readFile(path, "utf8")));
+    expect(codes).toEqual(expect.arrayContaining(examples));
+    const others = codes.filter((code) => !examples.includes(code));
     expect(others).toHaveLength(GIVEN.length);
     const files = others.map((_, index) => join(folder, `example_${index}.py`));
     for (const [index, code] of others.entries()) {
@@ -164,11 +177,11 @@ import json; print(json.dumps({code: [kind.__name__, text] for code, (kind, text
       };
     }
 
-    /** Starts the application of the documentation, and returns its address. */
-    async function startOrders(app: Application) {
-      await cp(`${EXAMPLES[0]}`, join(folder, "orders.py"));
-      const env = { ...process.env, ...variables(app) };
-      const args = ["-m", "uvicorn", "orders:app", "--port", "0"];
+    /** Starts an application of the documentation, and returns its address. */
+    async function startOrders(app: Application, name: keyof typeof APPLICATIONS = "orders.py") {
+      await cp(example(name), join(folder, name));
+      const env = { ...process.env, ...variables(app), PYTHONUNBUFFERED: "1" };
+      const args = APPLICATIONS[name];
       const server = spawn(join(environment, "bin/python"), args, { cwd: folder, env, stdio: "pipe" });
       let said = "";
       for (const stream of [server.stdout, server.stderr]) {
@@ -179,6 +192,13 @@ import json; print(json.dumps({code: [kind.__name__, text] for code, (kind, text
       const address = () => /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0];
       await until("the example listens", () => address() !== undefined || server.exitCode !== null, 60_000);
       return { server, url: address() ?? said };
+    }
+
+    /** Runs the agent of the documentation, and returns its output. */
+    async function act(app: Application, url: string): Promise<string> {
+      const env = { ...variables(app), SHOP_URL: url };
+      const agent = [example("order_agent.py")];
+      return (await ran(join(environment, "bin/python"), agent, { cwd: folder, env })).said;
     }
 
     /** Makes a proof for one request, as an agent does. */
@@ -224,12 +244,7 @@ import json; print(json.dumps({code: [kind.__name__, text] for code, (kind, text
         const refusal = (code: string) => [403, { error: expect.objectContaining({ code, status: 403 }) }];
         const order = { item: "tea", amount: 12.5 };
         expect(await call("/orders", order, {})).toEqual(refusal("no_authority_demonstrated"));
-        const agent = () =>
-          ran(join(environment, "bin/python"), [`${EXAMPLES[1]}`], {
-            cwd: folder,
-            env: { ...variables(app), SHOP_URL: url },
-          });
-        expect((await agent()).said).toBe("200 coal\n");
+        expect(await act(app, url)).toBe("200 coal\n");
 
         const target = "/orders/7/refund?fast=1";
         const bound = await prove(app, ["payments:send", "refund", "7"], target, order);
@@ -251,10 +266,28 @@ import json; print(json.dumps({code: [kind.__name__, text] for code, (kind, text
         const late = await prove(app, ["data:read", "POST", ""], "/orders", order);
         await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
         expect(await call("/orders", order, late)).toEqual(refusal("delegation_revoked"));
-        expect((await agent()).said).toBe("NotDelegated no_active_delegation\n");
+        expect(await act(app, url)).toBe("NotDelegated no_active_delegation\n");
       } finally {
         server.kill();
       }
     });
+
+    test.each(["orders_flask.py", "orders_django.py"] as const)(
+      "lets an agent act in the application %s, and refuses other callers",
+      async (name) => {
+        const app = await world.application();
+        const { server, url } = await startOrders(app, name);
+        try {
+          expect(await act(app, url)).toBe("200 coal\n");
+          const answer = await fetch(`${url}/orders`, { method: "POST", body: "{}" });
+          expect([answer.status, await answer.json()]).toMatchObject([
+            403,
+            { error: { code: "no_authority_demonstrated" } },
+          ]);
+        } finally {
+          server.kill();
+        }
+      },
+    );
   });
 });

@@ -79,7 +79,7 @@ describe("a handler behind guardFetch", () => {
     [Buffer.from('{"item":"\xff"}', "latin1"), 400],
     [`"${"a".repeat(999)}"`, 413],
   ])("does not run for the JSON body %s, and answers %i", async (body, status) => {
-    const headers = { "content-type": "application/json; charset=utf-8" };
+    const headers = { "content-type": "application/json; charset=utf-8", "x-service-proof": "AQ" };
     const answer = await serve(new Request(ADDRESS, { method: "POST", headers, body }), 7);
     expect([answer.status, handled]).toEqual([status, []]);
     expect(await answer.json()).toMatchObject({ error: { code: "invalid_request", status } });
@@ -93,6 +93,24 @@ describe("a handler behind guardFetch", () => {
       challenge: { challenge: expect.stringMatching(/^[A-Za-z0-9+/]{43}=$/) },
     });
     expect(handled).toEqual([]);
+  });
+
+  test("does not run without a proof, and the guard reads no part of the body", async () => {
+    let parts = 0;
+    const body = new ReadableStream(
+      {
+        pull(controller) {
+          parts += 1;
+          controller.enqueue(Buffer.alloc(100, " "));
+        },
+      },
+      { highWaterMark: 0 },
+    );
+    const answer = await serve(new Request(ADDRESS, { method: "POST", body, duplex: "half" }), 7);
+    expect([answer.status, parts, handled]).toEqual([403, 0, []]);
+    const headers = { "x-service-proof": "AQ" };
+    const sent = new Request(ADDRESS, { method: "POST", headers, body, duplex: "half" });
+    expect([(await serve(sent, 7)).status, parts]).toEqual([413, 11]);
   });
 
   test("has its outcome reported by its status, and as failed if it throws", async () => {

@@ -6,6 +6,7 @@ import {
   authorizeRequest,
   checkRoute,
   outcomeOfStatus,
+  proofOf,
   type RequestView,
   type Route,
   refusalBody,
@@ -23,8 +24,9 @@ const MAX_DEPTH = 64;
 
 /**
  * Returns a handler of web-standard requests, for Hono, Next, Deno and Bun. It runs `handler` only after an
- * explicit `allow` decision, and responds with 403 or 503 otherwise. It reads the body, up to `maxBodyBytes`
- * (1 MiB): use `authority.payload`, the frozen copy. JSON is parsed strictly, and any other body is bytes.
+ * explicit `allow` decision, and responds with 403 or 503 otherwise. It reads the body of a request with a
+ * proof, up to `maxBodyBytes` (1 MiB): use `authority.payload`, the frozen copy. JSON is parsed strictly, and
+ * any other body is bytes.
  */
 export function guardFetch<Rest extends unknown[] = []>(
   guard: Guard,
@@ -34,13 +36,14 @@ export function guardFetch<Rest extends unknown[] = []>(
 ): (request: Request, ...rest: Rest) => Promise<Response> {
   checkRoute(route);
   return async (request, ...rest) => {
-    const body = await readBody(request, maxBodyBytes);
-    if (body instanceof Response) return body;
     const { pathname, search } = new URL(request.url);
     const headers = Object.fromEntries(request.headers);
     const message = { method: request.method, headers, httpVersionMajor: 1 };
-    const view: RequestView = { message, target: `${pathname}${search}`, ...body };
-    const authorization = await authorizeRequest(guard, route, request, view);
+    const view: RequestView = { message, target: `${pathname}${search}`, body: undefined };
+    const proof = proofOf(guard, route, request, view);
+    const body = proof === undefined ? {} : await readBody(request, maxBodyBytes);
+    if (body instanceof Response) return body;
+    const authorization = await authorizeRequest(guard, route, request, { ...view, ...body }, proof);
     if (!authorization.allowed) {
       const { refusal } = authorization;
       return answer(refusal.status, await refusalBody(guard, view, refusal));

@@ -1,6 +1,7 @@
 """The guard in FastAPI, with a service that answers as each test says."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import httpx2
@@ -67,6 +68,29 @@ def test_runs_the_handler_only_after_allow(service: Service) -> None:
     service.answer = lambda _: [http(500, ALLOW)]
     assert post(app, "/orders", '{"amount":5}', {**JSON, **PROOF}).status_code == 503
     assert len(ran) == 1
+
+
+def test_reads_no_body_without_a_proof_and_no_large_one(service: Service) -> None:
+    ran: list[Any] = []
+    app = application(service.guard(), ran)
+    app.add_middleware(GuardMiddleware)
+    parts: list[bytes] = []
+
+    async def body() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            parts.append(b" " * 100_000)
+            yield parts[-1]
+
+    async def send(headers: dict[str, str]) -> httpx2.Response:
+        transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://orders.example") as client:
+            return await client.post("/orders/7/refund", content=body(), headers={**JSON, **headers})
+
+    assert (asyncio.run(send({})).status_code, parts) == (403, [])
+    refused = asyncio.run(send(PROOF))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (413, "invalid_request")
+    assert len(parts) == 11
+    assert (ran, service.requests) == ([], [])
 
 
 def test_needs_the_middleware(service: Service) -> None:

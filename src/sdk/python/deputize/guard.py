@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import MappingProxyType
 from typing import Any, Generic, Literal, TypeVar, cast
 
 from .authority import Authority, Outcome, Refused, Report, grant_authority, receipt_id_of
@@ -13,12 +12,12 @@ from .challenges import LONGEST_WAIT, Challenge, ChallengeLimit, read_challenge
 from .enforcement import Finding, Refusal, Ruling, rule
 from .operation import BoundOperation, Operation, Verifier
 from .outcomes import OutcomeReport, OutcomeReporter
-from .payload import ABSENT, frozen_copy
+from .payload import ABSENT
 from .principals import Principals, root_ids
 from .proof import ProofSource
 from .question import AuthorizeCall, Question, question_of, read_call
-from .record import Cause, VerificationRecord, refusal_of
-from .route import Route
+from .record import Cause, VerificationRecord, refusal_of, verification_record
+from .route import MAX_BODY_BYTES, Route
 from .service.exchange import Answer, Exchange, Exchanger
 from .service.own_key import OWN_KEY_PATH, LookUp, read_object, read_own_key
 from .settings import GuardFault, GuardSettings, Service
@@ -85,6 +84,7 @@ class Guard:
         payload: Callable[[Any], object] | None = None,
         operation: Callable[[Any], Operation] | Literal[True] | None = None,
         context: Callable[[Any], dict[str, str | int | float]] | None = None,
+        max_body_bytes: int = MAX_BODY_BYTES,
     ) -> Any:
         """Returns FastAPI's `Depends`, for a parameter like `who: Annotated[Authority, guard("data:write")]`.
 
@@ -92,7 +92,7 @@ class Guard:
         """
         from .frameworks.fastapi import depends  # noqa: PLC0415 (not every application has FastAPI)
 
-        return depends(self, Route(required_scope, proof, payload, operation, context))
+        return depends(self, Route(required_scope, proof, payload, operation, context, max_body_bytes))
 
     def authorize(self, call: AuthorizeCall) -> Authority | Refused:
         """Calls verify once and applies the enforcement table. Runs no action and reports no outcome."""
@@ -183,7 +183,7 @@ class Guard:
             if fault is not None:
                 report("not_attempted", fault)
                 return await refuse(fault, ruling)
-            record = _record("allow", scope, operation, asked_at, ruling, None)
+            record = verification_record("allow", scope, operation, asked_at, ruling, None)
             if await self._retain(record, is_async):
                 return grant_authority(record, scope, question.payload, report)
         except BaseException as error:
@@ -192,7 +192,7 @@ class Guard:
         report("not_attempted", "the record of the verification was not retained")
         cause: Cause = "record_not_retained"
         refusal = refusal_of(cause, ruling)
-        return Refused(refusal, _record(cause, scope, operation, asked_at, ruling, refusal))
+        return Refused(refusal, verification_record(cause, scope, operation, asked_at, ruling, refusal))
 
     async def _prepare(self, call: AuthorizeCall, is_async: bool) -> tuple[Question, str] | Cause:
         """Returns the call of verify and the API key, or the cause why the guard does not make the call."""
@@ -232,7 +232,7 @@ class Guard:
         is_async: bool,
     ) -> Refused:
         refusal = refusal_of(cause, ruling)
-        record = _record(cause, scope, operation, asked_at, ruling, refusal)
+        record = verification_record(cause, scope, operation, asked_at, ruling, refusal)
         await self._retain(record, is_async)
         return Refused(refusal, record)
 
@@ -285,21 +285,6 @@ class Guard:
         url, headers = self._service.address(path), {self._service.header("api-key"): key}
         exchange = self._exchanger.post(url, headers, body, seconds)
         return await asyncio.wrap_future(exchange) if is_async else exchange.result()
-
-
-def _record(
-    cause: Cause,
-    scope: str | None,
-    operation: BoundOperation | None,
-    asked_at: str,
-    ruling: Ruling | None,
-    refusal: Refusal | None,
-) -> VerificationRecord:
-    answer = frozen_copy({} if ruling is None else ruling.answer)
-    status = None if ruling is None else ruling.status
-    return VerificationRecord(
-        cause, scope, operation, asked_at, status, cast(MappingProxyType[str, Any], answer), refusal
-    )
 
 
 def _now() -> str:

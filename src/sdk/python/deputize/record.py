@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal, cast
 
 from .enforcement import NO_AUTHORITY, NO_DECISION, Finding, Refusal, Ruling
 from .operation import BoundOperation
+from .payload import frozen_copy
 
 # Why the action runs or does not run: the result of verify, why the guard did not call verify, or why it did
 # not act on `allow`.
@@ -64,3 +66,19 @@ _OWN_REFUSALS: Mapping[str, Refusal] = {
 def refusal_of(cause: Cause, ruling: Ruling | None) -> Refusal:
     """Returns the refusal for a cause, or that of verify's response."""
     return _OWN_REFUSALS.get(cause) or (ruling and ruling.refusal) or NO_AUTHORITY
+
+
+def verification_record(
+    cause: Cause,
+    scope: str | None,
+    operation: BoundOperation | None,
+    asked_at: str,
+    ruling: Ruling | None,
+    refusal: Refusal | None,
+) -> VerificationRecord:
+    """Creates the record of a verification. Without `ruling`, verify was not called."""
+    answer = frozen_copy({} if ruling is None else ruling.answer)
+    status = None if ruling is None else ruling.status
+    return VerificationRecord(
+        cause, scope, operation, asked_at, status, cast(MappingProxyType[str, Any], answer), refusal
+    )

@@ -12,6 +12,8 @@ from .operation import Operation
 from .proof import ProofSource
 from .question import AuthorizeCall, Facts, demand_scope
 
+MAX_BODY_BYTES = 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -27,6 +29,7 @@ class Route:
       query, and the headers `X-Service-Invocation-ID` and
       `X-Service-Session-ID`. With a `proof_ref`, the agent id is in `X-Service-Agent-ID`
     - `context`: returns facts about the request. With an operation, leave out `resource_id` and `path`
+    - `max_body_bytes`: the longest body that the guard reads. A framework can have another limit
     """
 
     required_scope: str | Callable[[Any], str | None]
@@ -34,6 +37,7 @@ class Route:
     payload: Callable[[Any], object] | None = None
     operation: Callable[[Any], Operation] | Literal[True] | None = None
     context: Callable[[Any], Facts] | None = None
+    max_body_bytes: int = MAX_BODY_BYTES
 
     def __post_init__(self) -> None:
         if isinstance(self.required_scope, str) and self.required_scope:
@@ -45,29 +49,53 @@ class RequestView:
     """The parts of a request that every framework provides.
 
     `header` returns the value of a service header, such as `proof`. `target`: path and query, unchanged, or
-    `None` if the server does not provide them. `body`: the parsed body, or `ABSENT`. `unread_body`: whether
-    the request has a body that is not in `body`.
+    `None` if the server does not provide them. `address`: the IP address of the caller.
     """
 
     header: Callable[[str], str | None]
     method: str
     target: str | None
-    body: object
-    unread_body: bool
+    address: str
 
 
-def call_of(route: Route, request: object, view: RequestView) -> AuthorizeCall:
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The parsed body of a request, or `ABSENT`.
+
+    `is_unread`: whether the request has a body that is not in `value`.
+    """
+
+    value: object
+    is_unread: bool
+
+
+def proof_of(route: Route, request: object, view: RequestView) -> ProofSource | None:
+    """Returns the proof of a request. Look for it first, so that a stranger's body is not read."""
+    return view.header("proof") if route.proof is None else route.proof(request)
+
+
+def unproven_call(route: Route, request: object) -> AuthorizeCall:
+    """Returns the call for a request without a proof. The guard refuses it."""
+    return AuthorizeCall(_scope_of(route, request), None)
+
+
+def call_of(
+    route: Route, request: object, view: RequestView, proof: ProofSource, body: Body
+) -> AuthorizeCall:
     """Returns the call for one request of a route."""
-    scope = route.required_scope
-    has_payload = route.payload is not None
     return AuthorizeCall(
-        required_scope=scope(request) if callable(scope) else scope,
-        proof=view.header("proof") if route.proof is None else route.proof(request),
-        payload=view.body if route.payload is None else route.payload(request),
+        required_scope=_scope_of(route, request),
+        proof=proof,
+        payload=body.value if route.payload is None else route.payload(request),
         operation=_operation_of(route, request, view),
         context=None if route.context is None else route.context(request),
-        unread_body=view.unread_body and not has_payload,
+        unread_body=body.is_unread and route.payload is None,
     )
+
+
+def _scope_of(route: Route, request: object) -> str | None:
+    scope = route.required_scope
+    return scope(request) if callable(scope) else scope
 
 
 def asks_for_challenge(view: RequestView, refusal: Refusal) -> bool:

@@ -1,11 +1,13 @@
 """The parts of the guard that every ASGI application needs, such as one of Starlette or FastAPI."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from ..authority import Authority
-from ..enforcement import Refusal
 from ..route import outcome_of_status
+from .body import TOO_LARGE, too_large
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -13,16 +15,24 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-_KEY = "deputize.authorities"
+_KEY = "deputize.exchange"
 
 
 class RefusedError(Exception):
     """Leaves the handler of a refused request. The middleware sends the refusal."""
 
-    def __init__(self, refusal: Refusal, body: bytes) -> None:
-        super().__init__(refusal.code)
-        self.refusal = refusal
+    def __init__(self, status: int, body: bytes) -> None:
+        super().__init__(status)
+        self.status = status
         self.body = body
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """A request's authorities, and how many bytes of its body may arrive."""
+
+    authorities: list[Authority] = field(default_factory=list[Authority])
+    limit: float = inf
 
 
 class GuardMiddleware:
@@ -39,35 +49,48 @@ class GuardMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        # Stays empty in a mounted application, whose outcomes the outer middleware reports.
-        authorities: list[Authority] = []
-        scope.setdefault(_KEY, authorities)
-        status = 0
+        # Stays unused in a mounted application, whose requests the outer middleware limits and reports.
+        exchange = _Exchange()
+        scope.setdefault(_KEY, exchange)
+        status, received = 0, 0
+
+        async def limited_receive() -> Message:
+            nonlocal received
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > exchange.limit:
+                raise RefusedError(TOO_LARGE, too_large())
+            return message
 
         async def reporting_send(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             elif message["type"] == "http.response.body" and not message.get("more_body", False):
-                for authority in authorities:
+                for authority in exchange.authorities:
                     authority.report(outcome_of_status(status), f"HTTP {status}")
             await send(message)
 
         try:
-            await self._app(scope, receive, reporting_send)
+            await self._app(scope, limited_receive, reporting_send)
         except RefusedError as refused:
             if status != 0:
                 raise
             await _respond(refused, reporting_send)
         except Exception as error:
-            for authority in authorities:
+            for authority in exchange.authorities:
                 authority.report("failed", type(error).__name__)
             raise
 
 
 def keep_authority(scope: Scope, authority: Authority) -> None:
     """Remembers the authority of a request, so that the middleware reports the outcome."""
-    scope[_KEY].append(authority)
+    scope[_KEY].authorities.append(authority)
+
+
+def limit_body(scope: Scope, max_bytes: int) -> None:
+    """Makes the middleware refuse the request with 413 if more bytes of its body arrive."""
+    scope[_KEY].limit = max_bytes
 
 
 def demand_middleware(scope: Scope) -> None:
@@ -82,5 +105,5 @@ async def _respond(refused: RefusedError, send: Send) -> None:
         (b"cache-control", b"no-store"),
         (b"content-length", str(len(refused.body)).encode()),
     ]
-    await send({"type": "http.response.start", "status": refused.refusal.status, "headers": headers})
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": refused.body})
