@@ -1,4 +1,5 @@
 import type { Agent, Delegation, Platform } from "../operator/kinds.ts";
+import { agentSecretName } from "../operator/reconcile/agent_secret.ts";
 import { secretName } from "../operator/reconcile/platform_secret.ts";
 import { coversScopes } from "../protocol/documents/scopes.ts";
 import type { Objection } from "./api_rules.ts";
@@ -67,14 +68,14 @@ function beyond(ceiling: readonly string[], scopes: readonly string[], path: str
 function secretObjections(object: Platform, world: World): Objection[] {
   const { namespace, name } = object.metadata;
   const secret = secretName(object);
-  const other = objectsOf(world, "Platform")
-    .map((each) => each.object)
-    .find(
-      (each) =>
-        each.metadata.namespace === namespace && each.metadata.name !== name && secretName(each) === secret,
-    );
+  const platforms = objectsOf(world, "Platform").map((each) => each.object);
+  const agents = objectsOf(world, "Agent").map((each) => each.object);
+  const isHere = (each: Platform | Agent) => each.metadata.namespace === namespace;
+  const other =
+    platforms.find((each) => isHere(each) && each.metadata.name !== name && secretName(each) === secret) ??
+    agents.find((each) => isHere(each) && agentSecretName(each) === secret);
   if (other === undefined) return [];
-  const message = `Platform ${other.metadata.name} has its credentials in the same Secret, ${secret}`;
+  const message = `${other.kind} ${other.metadata.name} has its credentials in the same Secret, ${secret}`;
   return [{ path: "spec.credentialsSecretName", message }];
 }
 

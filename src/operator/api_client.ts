@@ -1,9 +1,11 @@
+import type { z } from "zod";
 import { type Clock, machineTime } from "../clock.ts";
 import { type FollowedClock, followClock, type Reading } from "../concurrency/followed_clock.ts";
 import type { ObjectPlace } from "../input/cluster_fields.ts";
 import type { Logger } from "../log.ts";
 import {
   type AgentAnswer,
+  type AgentKeyAnswer,
   type AgentState,
   type DelegationState,
   type DesiredAgent,
@@ -39,6 +41,9 @@ export type ApiClient = {
   removePlatform(externalId: string): Promise<ApiResult<unknown>>;
   putAgent(externalId: string, desired: DesiredAgent): Promise<ApiResult<AgentAnswer>>;
   removeAgent(externalId: string): Promise<ApiResult<unknown>>;
+  /** Returns the key of an Agent's object. Confirms that the operator has stored it if `keep` names it. */
+  putAgentKey(externalId: string, wanted: WantedAgentKey): Promise<ApiResult<AgentKeyAnswer>>;
+  removeAgentKey(externalId: string): Promise<ApiResult<unknown>>;
   putDelegation(externalId: string, desired: DesiredDelegation): Promise<ApiResult<DelegationState>>;
   /** Asks the API to read a user's decision from the Delegation in the cluster. */
   decideDelegation(externalId: string, object: ObjectPlace): Promise<ApiResult<DelegationState>>;
@@ -57,6 +62,7 @@ export type ApiClient = {
   close(): Promise<void>;
 };
 
+type WantedAgentKey = z.input<typeof operatorCalls.putAgentKey.body>;
 type Leadership = { epoch: number; former_epoch: number | null };
 
 type Options = {
@@ -152,6 +158,8 @@ export function createApiClient({
     removePlatform: (id) => send(operatorCalls.removePlatform, id),
     putAgent: (id, desired) => send(operatorCalls.putAgent, id, desired),
     removeAgent: (id) => send(operatorCalls.removeAgent, id),
+    putAgentKey: (id, wanted) => send(operatorCalls.putAgentKey, id, wanted),
+    removeAgentKey: (id) => send(operatorCalls.removeAgentKey, id),
     putDelegation: (id, desired) => send(operatorCalls.putDelegation, id, desired),
     decideDelegation: (id, object) => send(operatorCalls.decideDelegation, id, { object }),
     revokeDelegation: (id, { reason, isGone }) =>

@@ -1,4 +1,5 @@
 import type { AnyObject, Delegation } from "./kinds.ts";
+import { agentSecretName } from "./reconcile/agent_secret.ts";
 import { conditionOf, isTrue } from "./reconcile/conditions.ts";
 import { secretName } from "./reconcile/platform_secret.ts";
 
@@ -57,13 +58,17 @@ function leaving(copy: Copy, { namespace }: Change): AnyObject[] {
 }
 
 function publishedIn(copy: Copy, { namespace, name }: Change): AnyObject[] {
-  return copy
+  const platforms = copy
     .list("Platform")
     .filter(
       (platform) =>
         platform.metadata.namespace === namespace &&
         (secretName(platform) === name || platform.status.credentialsSecretName === name),
     );
+  const agents = copy
+    .list("Agent")
+    .filter((agent) => agent.metadata.namespace === namespace && agentSecretName(agent) === name);
+  return [...platforms, ...agents];
 }
 
 /** Work that users wait for: the end of an authority (`revoke`) or the effect of a decision (`decide`). */

@@ -107,6 +107,9 @@ export type AgentStatus = CommonStatus & {
   agentID?: string;
   custodyMode?: string;
   publicKeyFingerprint?: string;
+  apiKeyPrefix?: string;
+  credentialsSecretName?: string;
+  lastRotationRequest?: string;
 };
 
 export type DelegationSpec = DeclaredSpec & {

@@ -296,6 +296,18 @@ describe("deputize check compares objects with each other", () => {
     expect(found[0]).toMatch(/error spec\.credentialsSecretName: Platform bank has its credentials in /);
   });
 
+  test("reports a platform with the Secret of an agent", async () => {
+    const shopBot = named(agent(), "bot");
+    const found = await findingsIn({
+      "a.yaml": [named(platform({ credentialsSecretName: "bot-agent-key" }), "shop"), shopBot],
+    });
+    expect(found).toEqual([
+      expect.stringMatching(
+        /error spec\.credentialsSecretName: Agent bot has its credentials in the same Secret/,
+      ),
+    ]);
+  });
+
   test("reports every declaration of an object that is declared twice", async () => {
     const places = "declared more than once: a.yaml (document 1), b.yaml (document 2)";
     expect(await findingsIn({ "a.yaml": [shop], "b.yaml": [bot, shop] })).toEqual([

@@ -195,7 +195,7 @@ export function createFakeRegistry(): FakeRegistry {
         agents.get(id) ??
         adopted(agents, id, (each) => !each.disabled && isDeepStrictEqual(each.object, object));
       if (known !== undefined && known.agent_type !== agent_type) throw new Refusal("external_conflict");
-      if (known !== undefined) known.name = name;
+      if (known !== undefined) Object.assign(known, { name, platform: platform_external_id });
       const agent = known ?? {
         agent_id: randomBytes(16).toString("hex"),
         name,

@@ -1,9 +1,12 @@
+import { ClusterError } from "../../kubernetes/cluster_error.ts";
 import type { AgentAnswer, AgentState, DesiredAgent } from "../../operator_calls.ts";
 import { fingerprintOfKey } from "../../protocol/keys/hybrid.ts";
-import type { ApiFailure } from "../api_transport.ts";
+import type { ApiFailure, ApiResult } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
 import { type Agent, type AgentStatus, type Platform, placeOf } from "../kinds.ts";
 import type { Visit } from "../queue.ts";
+import { type PublishedKey, publishAgentKey, removeAgentSecret } from "./agent_key.ts";
+import { agentSecretName } from "./agent_secret.ts";
 import {
   definedOnly,
   type Fact,
@@ -12,18 +15,21 @@ import {
   isTrue,
   readiness,
   type Stated,
+  visitIn,
   withFacts,
 } from "./conditions.ts";
 import { firstOf, type StatusReason } from "./ready_reasons.ts";
 import { dependentsOfAgent, platformObstacle } from "./references.ts";
-import { report, reportFailure } from "./report_status.ts";
-import { terminate } from "./termination.ts";
+import { report, reportFailedWrite, reportFailure } from "./report_status.ts";
+import { hasNothingToRelease, terminate } from "./termination.ts";
 
 /** The input for a decision about an Agent. `state` is absent if the API does not know the Agent. */
 export type AgentInput = {
   object: Agent;
   platform?: Platform | undefined;
   state?: AgentState | undefined;
+  /** The answer to the registration during this visit. */
+  answer?: AgentAnswer;
 };
 
 type Rule = (input: AgentInput) => StatusReason | undefined;
@@ -56,28 +62,30 @@ export function isKnownAgent({ object: { metadata, status }, state }: AgentInput
   );
 }
 
-/** Registers an Agent once, which creates its key. Disables a deleted Agent with deletion policy `Delete`. */
+/**
+ * Registers an Agent once, which creates its key in the vault, and keeps its API key in a Secret. Ends the
+ * API key of a deleted Agent, and disables the agent with deletion policy `Delete`.
+ */
 export async function reconcileAgent(
   context: OperatorContext,
   object: Agent,
   failures: number,
 ): Promise<Visit> {
-  const { api, resources, states } = context;
+  const { resources, states } = context;
   const externalId = context.externalIdOf(object);
   if (object.metadata.deletionTimestamp !== undefined) {
     const dependents = dependentsOfAgent(resources, object);
-    const release = async () =>
-      object.spec.deletionPolicy === "Delete" ? api.removeAgent(externalId) : { value: undefined };
-    return terminate(context, object, { dependents, release, failures });
+    return terminate(context, object, { dependents, release: () => release(context, object), failures });
   }
   const platform = resources.get("Platform", object.metadata.namespace, object.spec.platformRef.name);
   const found = await states.read(externalId);
   const input: AgentInput = { object, platform, state: found.value?.agent };
   if (found.failure !== undefined) return failed(context, input, found.failure);
-  const verdict =
-    agentObstacle(input) ?? (isKnownAgent(input) ? active(object.status.agentID ?? "") : undefined);
-  if (verdict === undefined) return register(context, input, externalId);
-  await report(context, object, agentStatus(context, input, verdict, input.state !== undefined), verdict);
+  const verdict = agentObstacle(input);
+  if (verdict === undefined) {
+    return isKnownAgent(input) ? publish(context, input) : register(context, input, externalId);
+  }
+  await report(context, object, agentStatus(context, input, verdict), verdict);
   return {};
 }
 
@@ -88,9 +96,69 @@ async function register(context: OperatorContext, input: AgentInput, externalId:
   const desired = desiredAgent(object, context.externalIdOf(platform));
   const { value, failure } = await context.api.putAgent(externalId, desired);
   if (failure !== undefined) return failed(context, input, failure);
-  const verdict = agentObstacle({ ...input, state: value }) ?? active(value.agent_id);
-  await report(context, object, agentStatus(context, input, verdict, true, value), verdict);
+  const found = await context.states.read(externalId);
+  const state = found.value?.agent ?? { agent_id: value.agent_id, disabled: value.disabled };
+  const registered: AgentInput = { ...input, state, answer: value };
+  if (found.failure !== undefined) return failed(context, registered, found.failure);
+  const verdict = agentObstacle(registered);
+  if (verdict === undefined) return publish(context, registered);
+  await report(context, object, agentStatus(context, registered, verdict), verdict);
   return {};
+}
+
+/** Keeps a registered Agent's API key in its Secret. An API of version 0.1 has no such keys. */
+async function publish(context: OperatorContext, input: AgentInput): Promise<Visit> {
+  const { object, platform, state } = input;
+  const agentId = state?.agent_id ?? "";
+  if (state?.key === undefined) {
+    const verdict = active(agentId);
+    await report(context, object, agentStatus(context, input, verdict), verdict);
+    return {};
+  }
+  const keyed = { agent: object, platform, known: state.key };
+  const published = await publishAgentKey(context, keyed).catch((error: unknown) => {
+    if (error instanceof ClusterError) return { kind: "unwritten", error } as const;
+    throw error;
+  });
+  if (published.kind === "unwritten") {
+    return reportFailedWrite(context, object, published.error, (verdict) =>
+      agentStatus(context, input, verdict),
+    );
+  }
+  if (published.kind === "raced") return { retry: true };
+  if (published.kind === "failed") {
+    return failed(context, input, outageDuringUpdate(input, published.failure));
+  }
+  if (published.kind === "not_owned") {
+    const verdict = notOwned(object);
+    await report(context, object, agentStatus(context, input, verdict), verdict);
+    return {};
+  }
+  const verdict = active(
+    agentId,
+    `; Secret ${agentSecretName(object)} holds API key ${published.key.api_key_prefix}`,
+  );
+  await report(context, object, agentStatus(context, input, verdict, published), verdict);
+  return visitIn(msUntil(published.due, context.clock.agreed()));
+}
+
+/**
+ * During an update of the service, one process may report an agent's key, and a former one not know this
+ * call. Then the Agent stays as it is until the next try.
+ */
+function outageDuringUpdate({ object, platform }: AgentInput, failure: ApiFailure): ApiFailure {
+  const isUnknown = failure.kind === "refused" && failure.code === "not_found";
+  if (!isUnknown || platformObstacle(object.spec.platformRef.name, platform) !== undefined) return failure;
+  return { kind: "unavailable", message: "it does not know the agent's API key" };
+}
+
+async function release(context: OperatorContext, object: Agent): Promise<ApiResult<unknown>> {
+  const { api } = context;
+  const externalId = context.externalIdOf(object);
+  const keyEnd = await api.removeAgentKey(externalId);
+  if (keyEnd.failure !== undefined && !hasNothingToRelease(keyEnd.failure)) return keyEnd;
+  await removeAgentSecret(context, object);
+  return object.spec.deletionPolicy === "Delete" ? api.removeAgent(externalId) : { value: undefined };
 }
 
 /** Returns the body of the call that declares an Agent. */
@@ -105,39 +173,66 @@ export function desiredAgent(object: Agent, platformId: string): DesiredAgent {
   };
 }
 
-function active(agentId: string): StatusReason {
-  return { reason: "Active", message: `Agent ${agentId} has its key in the vault` };
+function active(agentId: string, more = ""): StatusReason {
+  return { reason: "Active", message: `Agent ${agentId} has its key in the vault${more}` };
+}
+
+function notOwned(object: Agent): StatusReason {
+  const message = `Secret ${agentSecretName(object)} exists and is not this Agent's; it was left as it is`;
+  return { reason: "SecretNotOwned", message };
+}
+
+/** Milliseconds until the next look at the age of a key, while the clocks disagree. */
+const DISAGREEMENT_MS = 60_000;
+
+function msUntil(due: Date | undefined, agreed: Date | undefined): number | undefined {
+  if (due === undefined) return undefined;
+  return agreed === undefined ? DISAGREEMENT_MS : Math.max(due.getTime() - agreed.getTime(), 1000);
 }
 
 function agentStatus(
   { clock }: OperatorContext,
-  { object, platform }: AgentInput,
+  { object, platform, state, answer }: AgentInput,
   verdict: StatusReason,
-  hasKey: boolean,
-  answer?: AgentAnswer,
+  published?: PublishedKey,
+  hasKey = state !== undefined,
 ): Stated<AgentStatus> {
-  const { generation } = object.metadata;
+  const { metadata, status } = object;
+  const { generation } = metadata;
   const usable = hasKey && verdict.reason !== "Revoked";
   const missing = platformObstacle(object.spec.platformRef.name, platform);
+  const fact = factsBeside(verdict);
+  const stored = published?.key ?? state?.key;
+  const isStored =
+    published !== undefined || (stored != null && stored.api_key_prefix === status.apiKeyPrefix);
   const facts: Fact[] = [
     ...readiness(verdict),
     { type: "ReferencesResolved", status: missing === undefined ? "True" : "False", ...missing },
-    factsBeside(verdict)("KeyReady", usable),
+    fact("KeyReady", usable),
+    ...(stored === undefined ? [] : [fact("CredentialsPublished", isStored)]),
   ];
   return definedOnly<Stated<AgentStatus>>({
-    ...object.status,
+    ...status,
     ...(answer && {
       agentID: answer.agent_id,
       custodyMode: answer.custody_mode,
       publicKeyFingerprint: fingerprintOfKey(answer.public_key_json),
     }),
+    ...(stored !== undefined && { apiKeyPrefix: stored?.api_key_prefix }),
+    ...(published && {
+      credentialsSecretName: agentSecretName(object),
+      lastRotationRequest: published.lastRequest,
+    }),
     observedGeneration: generation,
-    conditions: withFacts(object.status.conditions ?? [], facts, { generation, now: clock.now() }),
+    conditions: withFacts(status.conditions ?? [], facts, { generation, now: clock.now() }),
   });
 }
 
 function failed(context: OperatorContext, input: AgentInput, failure: ApiFailure): Promise<Visit> {
-  const { object, state } = input;
-  const hasKey = isOutage(failure) ? isTrue(object.status, "KeyReady") : state !== undefined;
-  return reportFailure(context, object, failure, (verdict) => agentStatus(context, input, verdict, hasKey));
+  const { object, state, answer } = input;
+  const isUnknown = isOutage(failure) && answer === undefined;
+  const hasKey = isUnknown ? isTrue(object.status, "KeyReady") : state !== undefined;
+  return reportFailure(context, object, failure, (verdict) =>
+    agentStatus(context, input, verdict, undefined, hasKey),
+  );
 }

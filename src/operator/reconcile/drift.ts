@@ -17,6 +17,9 @@ export function hasDrifted(object: AnyObject, state: ExternalState, now: Date): 
     case "Agent": {
       const { agent } = state;
       if (agent === undefined || agent.disabled) return isTrue(object.status, "KeyReady");
+      // An API that was updated after the operator has no key yet.
+      if (agent.key === null && isTrue(object.status, "Ready")) return true;
+      if (agent.key !== undefined && agent.key?.api_key_prefix !== object.status.apiKeyPrefix) return true;
       return agent.agent_id !== object.status.agentID;
     }
     case "Delegation":

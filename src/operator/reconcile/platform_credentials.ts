@@ -3,7 +3,7 @@ import { durationSeconds } from "../../input/durations.ts";
 import type { PlatformAnswer } from "../../operator_calls.ts";
 import type { ApiFailure } from "../api_transport.ts";
 import type { OperatorContext } from "../context.ts";
-import type { Platform } from "../kinds.ts";
+import type { Metadata, Platform, PlatformSpec } from "../kinds.ts";
 import type { Secret } from "../resources.ts";
 import {
   type ApiKey,
@@ -53,6 +53,12 @@ export async function readSecrets(
   };
 }
 
+/** A Platform, or an Agent's metadata with its Platform's rotation. */
+type Rotated = {
+  metadata: Pick<Metadata, "annotations">;
+  spec: { keyRotation?: PlatformSpec["keyRotation"] | undefined };
+};
+
 /** The time of a requested rotation. */
 const ROTATE_NOW = new Date(0);
 
@@ -60,21 +66,25 @@ const ROTATE_NOW = new Date(0);
  * Returns when the key in a Secret must be replaced: the Unix epoch if a rotation was requested, and
  * `undefined` for never. The key's age is the API's, because others can change what the Secret states.
  */
-export function rotationDue(platform: Platform, key: ApiKey, secret: Secret): Date | undefined {
-  const { spec } = platform;
-  if (isRotationAsked(platform, key, secret)) return ROTATE_NOW;
+export function rotationDue(
+  object: Rotated,
+  key: ApiKey,
+  secret: Pick<Secret, "annotations">,
+): Date | undefined {
+  const { spec } = object;
+  if (isRotationAsked(object, key, secret)) return ROTATE_NOW;
   if (spec.keyRotation === undefined || key.api_key_issued_at === null) return undefined;
   return new Date(Date.parse(key.api_key_issued_at) + durationSeconds(spec.keyRotation.every) * 1000);
 }
 
 /** Returns whether a key must be replaced. Its age counts only if `agreed`, the time, is known. */
 export function isRotationDue(
-  platform: Platform,
+  object: Rotated,
   key: ApiKey,
   secret: Secret,
   agreed: Date | undefined,
 ): boolean {
-  const due = rotationDue(platform, key, secret);
+  const due = rotationDue(object, key, secret);
   return due !== undefined && due <= (agreed ?? ROTATE_NOW);
 }
 

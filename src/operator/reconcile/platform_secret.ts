@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import { MAX_ROTATION_REQUEST } from "../../input/platform_fields.ts";
 import type { Credentials, PlatformAnswer, PlatformState } from "../../operator_calls.ts";
-import type { Platform } from "../kinds.ts";
+import type { Metadata, Platform } from "../kinds.ts";
 import type { Secret } from "../resources.ts";
 
 /** Type of the Secrets that the operator writes. The operator touches no Secret of a different type. */
@@ -13,11 +13,13 @@ export const OWNER = "deputize.io/platform-uid";
 const OWNER_NAME = "deputize.io/platform";
 const ISSUED_AT = "deputize.io/issued-at";
 const VERSION = "deputize.io/credentials-version";
-const ROTATE_KEY = "deputize.io/rotate-key";
+/** Annotation with which people request a new key; in a Secret, the request that led to its key. */
+export const ROTATE_KEY = "deputize.io/rotate-key";
 const DIGEST = "deputize.io/content-sha256";
 const TEMPLATE = "deputize.io/template";
 const OURS = "deputize.io/";
-const MANAGED_BY = "app.kubernetes.io/managed-by";
+/** Label of the Secrets that the operator writes. */
+export const MANAGED_BY = "app.kubernetes.io/managed-by";
 const NAMES = [
   "api_key",
   "api_key_prefix",
@@ -99,7 +101,7 @@ export function versionOf({ annotations }: Pick<Secret, "annotations">): number 
  * Returns the value of the annotation that requests a new key, cut to 256 characters. Half a character at the
  * cut is replaced, because it would not survive a round trip and would be a new request each time.
  */
-export function rotationRequest({ metadata }: Pick<Platform, "metadata">): string | undefined {
+export function rotationRequest({ metadata }: Keyed): string | undefined {
   return metadata.annotations?.[ROTATE_KEY]?.slice(0, MAX_ROTATION_REQUEST).toWellFormed();
 }
 
@@ -108,29 +110,28 @@ function handledRequest({ annotations }: Pick<Secret, "annotations">): string | 
   return annotations[ROTATE_KEY];
 }
 
-/** The facts about a platform's current key in the API, where nobody in the cluster can change them. */
+/** An object with a key, which its annotation can request anew. */
+type Keyed = { metadata: Pick<Metadata, "annotations"> };
+
+/** The facts about an object's current key in the API, where nobody in the cluster can change them. */
 export type ApiKey = Pick<PlatformState, "api_key_issued_at" | "rotation_request">;
 
 /** Returns the last request for a new key that was carried out, according to the API or the Secret. */
 export function lastRequest(
-  platform: Platform,
+  object: Keyed,
   key: ApiKey,
   secret: Pick<Secret, "annotations">,
 ): string | undefined {
   const handled = handledRequest(secret);
-  return handled === rotationRequest(platform) ? handled : (key.rotation_request ?? handled);
+  return handled === rotationRequest(object) ? handled : (key.rotation_request ?? handled);
 }
 
 /**
- * Returns whether the Platform requests a new key. The request counts as carried out if the API says so, or
+ * Returns whether an object requests a new key. The request counts as carried out if the API says so, or
  * the Secret: before version 0029 of the schema, only the Secret did.
  */
-export function isRotationAsked(
-  platform: Platform,
-  key: ApiKey,
-  secret: Pick<Secret, "annotations">,
-): boolean {
-  const request = rotationRequest(platform);
+export function isRotationAsked(object: Keyed, key: ApiKey, secret: Pick<Secret, "annotations">): boolean {
+  const request = rotationRequest(object);
   return request !== undefined && request !== key.rotation_request && request !== handledRequest(secret);
 }
 

@@ -109,7 +109,7 @@ export const reasons = {
   AuthorizationFailed: { progress: "stuck", meaning: "The API refuses the operator's token." },
   SecretNotOwned: {
     progress: "stuck",
-    meaning: "The Secret for the credentials exists and was not made for this Platform.",
+    meaning: "The Secret for the credentials exists and was not made for this Platform or Agent.",
   },
   Suspended: { progress: "paused", meaning: "spec.suspend is true." },
   Terminating: { progress: "waiting", meaning: "The object is being deleted." },

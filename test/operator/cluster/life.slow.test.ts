@@ -229,6 +229,48 @@ describe.skipIf(missing !== undefined)("declared objects in a cluster", { timeou
       await until("the lost key ends", async () => (await agents(before?.api_key)).status === 401);
     });
 
+    test("get a Secret with a key of the agent, another one after its loss, and none after their deletion", async ({
+      life: { world, accept },
+    }) => {
+      const secret = "bot-agent-key";
+      const secrets = `/api/v1/namespaces/${world.namespace}/secrets`;
+      const self = async (key = "") =>
+        (await api.client().get("/v1/service/keys/self", { headers: { "x-service-api-key": key } })).body;
+      await accept();
+      await world.start();
+      const theirs = { metadata: { name: secret }, data: { password: "eA==" } };
+      await kubernetes.call("POST", secrets, theirs);
+      await world.apply(platform(), agent());
+      await world.reaches("Agent", "bot", "SecretNotOwned");
+      expect(await world.secret(secret)).toEqual({ password: "x" });
+      await world.removeSecret(secret);
+      const annotate = (text: string) =>
+        world.apply(agent({}, { annotations: { "deputize.io/reconcile-at": text } }));
+      await annotate("now");
+      const { status } = await world.reaches("Agent", "bot", "Active");
+      const first = await world.secret(secret);
+      expect(status).toMatchObject({ apiKeyPrefix: first?.api_key_prefix, credentialsSecretName: secret });
+      expect(await self(first?.api_key)).toMatchObject({
+        role: "agent",
+        agent_id: first?.agent_id,
+        connection_id: first?.connection_id,
+      });
+      await world.removeSecret(secret);
+      let second: Awaited<ReturnType<typeof world.secret>>;
+      await until("there is another key", async () => {
+        second = await world.secret(secret);
+        return second !== undefined && (await self(second.api_key)).role === "agent";
+      });
+      expect(second?.api_key).not.toBe(first?.api_key);
+      expect((await self(first?.api_key)).role).toBeUndefined();
+      await world.remove("Agent", "bot");
+      await world.gone("Agent", "bot");
+      expect(await world.secret(secret)).toBeUndefined();
+      expect((await self(second?.api_key)).role).toBeUndefined();
+      const rows = await api.db("narrow_keys").where({ agent_id: first?.agent_id ?? "" });
+      expect(rows).toHaveLength(2);
+    });
+
     test("revoke the certificate when they are deleted, even while they are suspended", async ({
       life: { world, person, accept, declare },
     }) => {
