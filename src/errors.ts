@@ -91,6 +91,7 @@ export const errorCodes = {
   invocation_conflict: [409, "The invocation id was used for another operation"],
   outcome_conflict: [409, "A different outcome was already reported for this invocation"],
   rate_limited: [429, "Too many calls; see Retry-After"],
+  denied_recently: [429, "A person denied the agent such a request in the last hour; see Retry-After"],
   action_limited: [429, "The action was carried out too often; see Retry-After"],
   internal: [500, "An unexpected fault; nothing was decided"],
   not_implemented: [501, "The transfer coding of the body is not supported; send it as is or chunked"],
@@ -110,6 +111,12 @@ const RETRY_SECONDS: Partial<Record<ErrorCode, number>> = {
   too_many_revoked: 3_600,
 };
 
+/** The address at which an agent can ask a person for the authority that it lacked. */
+type AskableMembers = {
+  evaluation_id?: string | undefined;
+  access_request?: { endpoint: string; expires_at: string } | undefined;
+};
+
 /**
  * A refused call. `code` is stable. `message` is for human readers and never contains a secret. `headers` are
  * sent with the answer. For every 503 they include `Retry-After` in whole seconds.
@@ -118,13 +125,21 @@ export class ApiError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
   readonly headers: Record<string, string>;
+  /** Further members of the body, beside `error`. */
+  readonly members: AskableMembers;
 
-  constructor(code: ErrorCode, message?: string, headers: Record<string, string> = {}) {
+  constructor(
+    code: ErrorCode,
+    message?: string,
+    headers: Record<string, string> = {},
+    members: AskableMembers = {},
+  ) {
     super(message ?? errorCodes[code][1]);
     this.name = "ApiError";
     this.code = code;
     this.status = errorCodes[code][0];
     const seconds = RETRY_SECONDS[code];
+    this.members = members;
     this.headers = seconds === undefined ? headers : { "retry-after": String(seconds), ...headers };
   }
 }
@@ -151,9 +166,9 @@ function waitOf(seconds: number): string {
 }
 
 /** The body of every error response (specification §7). */
-export type ErrorBody = { error: { code: ErrorCode; message: string; status: number } };
+export type ErrorBody = { error: { code: ErrorCode; message: string; status: number } } & AskableMembers;
 
-/** Returns an error's response body. It contains code, message and status only. */
+/** Returns an error's response body: code, message and status, and where an agent can ask, if it can. */
 export function errorBody(error: ApiError): ErrorBody {
-  return { error: { code: error.code, message: error.message, status: error.status } };
+  return { error: { code: error.code, message: error.message, status: error.status }, ...error.members };
 }

@@ -173,7 +173,7 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   body?: ZodType<B>;
   /** With `"raw"`, the handler receives the unparsed bytes (a Buffer) and decodes them strictly. */
   bodyForm?: "raw";
-  answer: { status: 200 | 201; schema: ZodType<R> } & AnswerNotes;
+  answer: { status: 200 | 201 | 202; schema: ZodType<R> } & AnswerNotes;
   /** Responses that are not errors of this service. Without a schema, such a response has no body. */
   otherAnswers?: Record<number, { schema?: ZodType } & AnswerNotes>;
   /** Request headers that the route reads, in addition to those that authenticate the caller. */

@@ -32,6 +32,30 @@ export type Explanation = {
   values?: "full" | "rounded" | "hashed";
 };
 
+/** The refusal that an agent asks about. */
+export type Refusal = {
+  /** The denial's receipt. Null if `present` refused the agent, which leaves no record. */
+  evaluation_id: string | null;
+  /** A decision's reason, or `no_active_delegation`. */
+  reason: string;
+  required_scope: string;
+  refused_at: string;
+  /** The application that refused. Null if it is not known. */
+  verifier: { platform_name: string; organization_name: string | null } | null;
+  explanation?: Explanation;
+  /** The action as the agent sent it. Its hash is that of the refused action. */
+  operation?: RefusedOperation;
+};
+
+/** The refused action. `payload` is canonical JSON, and absent if the service knows at most its hash. */
+export type RefusedOperation = {
+  action: string;
+  resource_id: string;
+  requested_path: string;
+  has_payload: boolean;
+  payload?: string;
+};
+
 export type InvocationRow = {
   account_id: string;
   connection_id: string;

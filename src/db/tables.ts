@@ -18,7 +18,7 @@ import type {
   OrganizationInvitationRow,
   OrganizationMemberRow,
 } from "./organization_tables.ts";
-import type { ProofTables } from "./proof_tables.ts";
+import type { ProofTables, Refusal } from "./proof_tables.ts";
 
 export type * from "./event_tables.ts";
 export type * from "./organization_tables.ts";
@@ -224,6 +224,10 @@ export type DelegationRequestRow = DeclaredColumns & {
   external_id: string | null;
   /** The other one of two requests that one approval decided. */
   linked_request_id: string | null;
+  /** The refusal that the agent asks about. Null for requests of people and objects. */
+  refusal: Refusal | null;
+  /** The hash of the refused action with its verifier. Null if the service does not know the action. */
+  refused_action: Buffer | null;
   created_at: Date;
   expires_at: Date;
   /** When people were reminded that the request lapses soon. */

@@ -11,6 +11,7 @@ export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided
   requested_by: string | null;
   decided_by: string | null;
   cert_id: string | null;
+  cert_expires_at: Date | null;
   /** The certificate of the linked request. */
   linked_cert_id: string | null;
   agent_name: string;
@@ -47,6 +48,7 @@ export function selectRequests(db: Database | Transaction) {
       "q.email as requested_by",
       db.raw("coalesce(d.email, r.decided_user) as decided_by"),
       "t.cert_id",
+      "t.expires_at as cert_expires_at",
       "l.cert_id as linked_cert_id",
       "b.name as agent_name",
       "b.public_key as agent_key",

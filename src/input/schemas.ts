@@ -73,3 +73,13 @@ export const idText = z
   .min(1)
   .max(200)
   .regex(/^[^\0]*$/);
+
+/** A subject or a resource in a call of AuthZEN. */
+export const authzenEntity = z.object({
+  type: z.string().min(1),
+  id: z
+    .string()
+    .min(1)
+    .regex(/^[^\0]*$/, "must not contain U+0000"),
+  properties: z.record(z.string(), z.unknown()).optional(),
+});

@@ -60,7 +60,7 @@ export type Operation = z.infer<typeof operationSchema>;
  * request hash. Throws `session_context_mismatch` if the operation contains a different hash.
  */
 export function contextOf(operation: Operation, requiredScope: string | undefined): Uint8Array {
-  const request = bytesOf(operation.request_hash);
+  const request = operationBytes(operation.request_hash);
   if (requiredScope !== undefined && !request.equals(rebuiltHash(operation, requiredScope))) {
     throw new ApiError("session_context_mismatch", "operation.request_hash: belongs to another operation");
   }
@@ -82,13 +82,22 @@ function rebuiltHash(operation: Operation, requiredScope: string): Uint8Array {
     operation: action,
     resource_id,
     requested_path,
-    payload_digest: payload_digest ? bytesOf(payload_digest) : undefined,
+    payload_digest: payload_digest ? operationBytes(payload_digest) : undefined,
   });
 }
 
 /** Returns the operation's request hash in the recorded form: `sha256:<hex>`. */
 export function writtenRequestHash({ request_hash }: Operation): string {
-  return `sha256:${bytesOf(request_hash).toString("hex")}`;
+  return `sha256:${operationBytes(request_hash).toString("hex")}`;
+}
+
+/** The members that name an action and its verifier. */
+export type NamedAction = Pick<Operation, "verifier_id" | "workspace_id" | "request_hash">;
+
+/** Returns the SHA-256 of an action with its verifier. An approval for one time is bound to this hash. */
+export function namedActionHash({ verifier_id, workspace_id, request_hash }: NamedAction): Buffer {
+  const named = { verifier_id, workspace_id, request_hash: operationBytes(request_hash).toString("hex") };
+  return hash("sha256", canonicalJson(named), "buffer");
 }
 
 /** Throws `verifier_mismatch` unless the operation is meant for this caller. */
@@ -147,8 +156,8 @@ export function operationHash(asked: {
   const facts = Object.entries(context).map(([key, value]) => [key, String(value)]);
   const subject = {
     ...named,
-    request_hash: bytesOf(request_hash).toString("hex"),
-    payload_digest: payload_digest ? bytesOf(payload_digest).toString("hex") : undefined,
+    request_hash: operationBytes(request_hash).toString("hex"),
+    payload_digest: payload_digest ? operationBytes(payload_digest).toString("hex") : undefined,
     required_scope: requiredScope,
     context: Object.fromEntries(facts),
   };
@@ -157,7 +166,8 @@ export function operationHash(asked: {
 
 const BASE64_LENGTH = 44;
 
-function bytesOf(written: string): Buffer {
+/** Returns the 32 bytes of a hash in any of its written forms. */
+export function operationBytes(written: string): Buffer {
   if (written.length === BASE64_LENGTH) return Buffer.from(written, "base64");
   return Buffer.from(written.slice(-2 * BINDING_BYTES), "hex");
 }

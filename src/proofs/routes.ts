@@ -1,6 +1,7 @@
 import type { Pool } from "pg";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
+import { rootOf } from "../input/url.ts";
 import type { Metrics } from "../metrics.ts";
 import { createCertificateMemory } from "../protocol/documents/certificate_memory.ts";
 import type { ApiKeyCaller, Route } from "../route.ts";
@@ -8,6 +9,8 @@ import type { SecretBox } from "../secret_box.ts";
 import type { VaultClient } from "../vault/client.ts";
 import { createGuards } from "./admission/admission.ts";
 import type { FairQueue } from "./admission/fair_queue.ts";
+import { askRoutes } from "./asking/ask_routes.ts";
+import { askEndpoint } from "./asking/refusal.ts";
 import { authzenMetadataRoute, evaluationRoute, evaluationsRoute } from "./authzen/routes.ts";
 import { extAuthRoutes } from "./ext_auth_routes.ts";
 import { createChallengeKeys } from "./present/challenge.ts";
@@ -52,6 +55,7 @@ export function proofRoutes(deps: ProofDeps): Route[] {
   const { db, decisions, patient, rated, vault, secretBox, queue, metrics, clock } = deps;
   const { findApiKey, baseUrl, word } = deps;
   const keys = createChallengeKeys({ db, secretBox });
+  const endpoint = askEndpoint(rootOf(baseUrl), word);
   const verify: VerifyDeps = {
     ...createGuards({ db, decisions, patient, rated, queue, perMinute: deps.refusedPerMinute, clock }),
     keys,
@@ -61,17 +65,30 @@ export function proofRoutes(deps: ProofDeps): Route[] {
     secretBox,
     metrics,
     clock,
+    askEndpoint: endpoint,
   };
   const evaluation = { verify, queue, registry: { db, rated }, clock };
   return [
     challengeRoute({ db, keys, clock }),
-    presentRoute({ db, keys, vault, clock }),
+    presentRoute({ db, keys, vault, secretBox, clock, askEndpoint: endpoint }),
     verifyRoute({ ...verify, queue }),
-    tryRoute({ keys, db, vault, verify, takePresent: deps.takePresent, clock, baseUrl, word }),
+    tryRoute({
+      keys,
+      db,
+      vault,
+      secretBox,
+      askEndpoint: endpoint,
+      verify,
+      takePresent: deps.takePresent,
+      clock,
+      baseUrl,
+      word,
+    }),
     outcomeRoute({ db, clock }),
     evaluationRoute(evaluation),
     evaluationsRoute(evaluation),
-    authzenMetadataRoute(baseUrl),
+    authzenMetadataRoute(baseUrl, endpoint),
+    ...askRoutes({ db, secretBox, clock, root: rootOf(baseUrl), endpoint }),
     ...extAuthRoutes({ verify, queue, findApiKey, word }),
   ];
 }

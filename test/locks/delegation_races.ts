@@ -1,7 +1,9 @@
+import type { TestApi } from "../support/api.ts";
 import { actingFor, addMember } from "../support/members.ts";
 import { delegated, registerPlatform, requested } from "../support/platform_world.ts";
 import {
   expectNoEvent,
+  keyed,
   lockConnection,
   ofConnection,
   type RaceRow,
@@ -27,6 +29,38 @@ export const delegationRaces: Record<string, RaceRow[]> = {
           holds: lockConnection(own),
           meanwhile: ["update agents set disabled_at = now() where agent_id = $1", own.agentId],
           call: () => own.person.client.post("/v1/service/delegations/self-request", body),
+        };
+      },
+    },
+  ],
+  request_access: [
+    askingRace("for an agent that is deleted", "409 agent_disabled", ({ agentId }) => [
+      "update agents set disabled_at = now() where agent_id = $1",
+      agentId,
+    ]),
+    askingRace("while a person denies the scope", "429 denied_recently", ({ requestId }) => [
+      "update delegation_requests set status = 'denied', decided_at = now() where request_id = $1",
+      requestId,
+    ]),
+    askingRace("while the ceiling shrinks", "400 ceiling_exceeded", ({ platform }) => [
+      "update platforms set default_allowed_scopes = '{data:share}' where platform_id = $1",
+      platform.platformId,
+    ]),
+  ],
+  cancel_access_request: [
+    {
+      title: "that a person denies",
+      gets: ["409 request_not_pending"],
+      async prepare(api) {
+        const { own, call } = await asking(api);
+        const { id } = (await call()).body.task as { id: string };
+        return {
+          holds: lockConnection(own),
+          meanwhile: [
+            "update delegation_requests set status = 'denied', decided_at = now() where request_id = $1",
+            id,
+          ],
+          call: () => keyed(api, own, "POST", `/v1/service/access-requests/${id}/cancel`),
         };
       },
     },
@@ -98,6 +132,37 @@ export const delegationRaces: Record<string, RaceRow[]> = {
     },
   ],
 };
+
+/** An agent without authority, whose present call was refused, and the call with which it asks. */
+async function asking(api: TestApi) {
+  const own = await requested(api);
+  const scope = "data:read";
+  const path = `/v1/service/connections/${own.platform.connectionId}/agents/${own.agentId}/present`;
+  const { body } = await keyed(api, own, "POST", "/v1/service/challenge");
+  const refused = await keyed(api, own, "POST", path, { challenge: body.challenge, required_scope: scope });
+  const ask = {
+    subject: { type: "agent", id: own.agentId },
+    denial: { evaluation_id: refused.body.evaluation_id },
+    requested_access: { scopes: [scope] },
+    context: { purpose: "Read it" },
+  };
+  return { own, call: () => keyed(api, own, "POST", "/v1/service/access-requests", ask) };
+}
+
+function askingRace(
+  title: string,
+  gets: string,
+  meanwhile: (own: Awaited<ReturnType<typeof requested>>) => Sql,
+): RaceRow {
+  return {
+    title,
+    gets: [gets],
+    async prepare(api) {
+      const { own, call } = await asking(api);
+      return { holds: lockConnection(own), meanwhile: meanwhile(own), call };
+    },
+  };
+}
 
 function approvalRace(
   title: string,

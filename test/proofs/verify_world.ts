@@ -72,6 +72,7 @@ export function verifyWorld(): VerifyWorld {
       repeats: createRepeats({ perMinute: 100_000, clock, findRecorded }),
       metrics: createMetrics(),
       clock,
+      askEndpoint: "https://authority.example.com/v1/service/access-requests",
     };
   });
 

@@ -208,6 +208,11 @@ const LINKED_REQUESTS = `
 alter table delegation_requests add column linked_request_id text;
 `;
 
+const ASKED = `
+-- The refusal that an agent asks about, and the hash of the refused action with its verifier.
+alter table delegation_requests add column refusal jsonb, add column refused_action bytea;
+`;
+
 const CREDITED = `
 -- Keyed hashes of the addresses whose accounts had the alpha credit. They outlive the account.
 create table credited_addresses (address_hash bytea primary key);
@@ -226,7 +231,8 @@ export const mailsAndMakers = {
     ADDRESSES +
     LINKED_REQUESTS +
     CREDITED +
-    KEYS,
+    KEYS +
+    ASKED,
   indexes: [
     {
       name: "delegation_requests_undecided",

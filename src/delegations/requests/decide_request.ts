@@ -120,3 +120,14 @@ export async function denyRequest(
     await appendEvent(tx, secretBox, { type: "delegation.denied", connectionId: connection_id, fields }, now);
   });
 }
+
+/** Withdraws a pending request on behalf of whoever made it. Throws `request_not_pending`. */
+export async function withdrawRequest(
+  { db, clock }: { db: Database; clock: Clock },
+  { requestId, connectionId }: { requestId: string; connectionId: string },
+): Promise<void> {
+  await db.transaction(async (tx) => {
+    await lockConnection(tx, connectionId);
+    await decideRequest(tx, requestId, { status: "withdrawn", by: null, reason: null, now: clock.now() });
+  });
+}

@@ -21,6 +21,8 @@ export type Requester = {
   clusterId: string | null;
   /** Whether nobody else can file requests with a session, because the account is a personal one. */
   isAlone: boolean;
+  /** Whether the agent itself asks. Agents and objects, which no person requested, have separate shares. */
+  byAgent: boolean;
 };
 
 type Counts = {
@@ -41,7 +43,7 @@ type Counts = {
  */
 export async function checkPending(
   tx: Transaction,
-  { accountId, connectionId, requestedBy, clusterId, isAlone }: Requester,
+  { accountId, connectionId, requestedBy, clusterId, isAlone, byAgent }: Requester,
   now: Date,
 ): Promise<void> {
   const { rows } = await tx.raw<{ rows: [Counts] }>(
@@ -50,7 +52,8 @@ export async function checkPending(
             count(*)::int as account, count(*) filter (where is_own)::int as own_account,
             count(*) filter (where of_namespace)::int as namespace
      from (select r.connection_id = :connectionId as of_connection,
-                  r.requested_by is not distinct from :requestedBy as is_own,
+                  r.requested_by is not distinct from :requestedBy
+                    and (r.refusal is not null) = :byAgent as is_own,
                   r.requested_by is null and split_part(r.external_id, '.', 1) = :clusterId
                     and p.object_namespace = asking.object_namespace as of_namespace
            from delegation_requests r
@@ -59,7 +62,7 @@ export async function checkPending(
            join connections own on own.connection_id = :connectionId
            join platforms asking on asking.platform_id = own.platform_id
            where r.account_id = :accountId and r.status = 'pending' and r.expires_at > :now) as pending`,
-    { accountId, connectionId, requestedBy, clusterId, now },
+    { accountId, connectionId, requestedBy, clusterId, byAgent, now },
   );
   const [pending] = rows;
   const share = isAlone ? 1 : REQUESTER_SHARE;

@@ -2,7 +2,7 @@ import { noteMail } from "../../accounts/mailings/queue.ts";
 import { addSeconds, type Clock, signingSeconds } from "../../clock.ts";
 import { clusterOf } from "../../clusters/identify_operator.ts";
 import type { Database, Transaction } from "../../db/database.ts";
-import type { AgentRow, DelegationRequestRow } from "../../db/tables.ts";
+import type { AgentRow, DelegationRequestRow, Refusal } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { newCertificateId, newRequestId } from "../../ids.ts";
 import { checkCeiling, checkScopes } from "../../input/ceiling.ts";
@@ -13,6 +13,7 @@ import { findAgent } from "../../platforms/agents/agents.ts";
 import { findConnection, type LivePlatform, lockConnection } from "../../platforms/platform_record.ts";
 import { pickDescriptions } from "../../platforms/scope_descriptions.ts";
 import { endOf, type RequestedExpiry } from "../requested_end.ts";
+import { type AskedByAgent, checkAsking, findSameRequest } from "./agent_requests.ts";
 import { certificateFields } from "./certificate_fields.ts";
 import { checkPending } from "./pending_limits.ts";
 
@@ -38,15 +39,18 @@ export type NewRequest = {
   externalId: string | null;
   objectName?: string;
   declared?: DeclaredFields;
+  /** For a request of the agent itself. */
+  asked?: AskedByAgent;
   check?(tx: Transaction): Promise<void>;
 };
 
 /**
  * Files a request, which stays pending for 7 days. Refuses a request that could not be granted later. If a
- * request with this external id exists, returns that request after the same checks.
+ * request with this external id exists, returns that request after the same checks. Returns an agent's own
+ * pending request for the same scopes again.
  *
  * Throws `not_found`, `no_agent`, `agent_required`, `agent_disabled`, `invalid_scopes`, `ceiling_exceeded`,
- * `invalid_expiry`, `invalid_constraints`, `request_limit`.
+ * `invalid_expiry`, `invalid_constraints`, `request_limit`, and for an agent's own request `denied_recently`.
  */
 export async function requestDelegation(
   { db, clock }: { db: Database; clock: Clock },
@@ -62,10 +66,16 @@ export async function requestDelegation(
     const scope = chooseScope(platform, newRequest.scope);
     const now = clock.now();
     checkGrantable(owner, agent, scope, newRequest, now);
+    if (newRequest.asked !== undefined) {
+      const same = await findSameRequest(tx, agent.agent_id, scope, now);
+      if (same !== undefined) return same;
+      await checkAsking(tx, agent, scope, now);
+    }
     const { requestedBy = null, isAlone = false, externalId = null } = newRequest;
     const clusterId = externalId === null ? null : clusterOf(externalId);
     const asking = { accountId: agent.account_id, connectionId: connection_id };
-    const requester = { ...asking, requestedBy, clusterId, isAlone };
+    const byAgent = newRequest.asked !== undefined;
+    const requester = { ...asking, requestedBy, clusterId, isAlone, byAgent };
     await checkPending(tx, requester, now);
     const words = pickDescriptions(platform.scope_descriptions, scope);
     return insertRequest(tx, agent, { scope, words }, newRequest, now);
@@ -121,7 +131,7 @@ async function insertRequest(
   tx: Transaction,
   agent: AgentRow,
   { scope, words }: { scope: string[]; words: ScopeDescriptions },
-  { expiry, constraints, purpose, requestedBy, declared, externalId, objectName }: NewRequest,
+  { expiry, constraints, purpose, requestedBy, declared, externalId, objectName, asked }: NewRequest,
   now: Date,
 ): Promise<DelegationRequestRow> {
   const requestId = newRequestId();
@@ -142,6 +152,8 @@ async function insertRequest(
       object_name: objectName ?? null,
       requested_by: requestedBy ?? null,
       ...columnsOf(declared),
+      refusal: asked === undefined ? null : (JSON.stringify(asked.refusal) as unknown as Refusal),
+      refused_action: asked?.action ?? null,
       created_at: now,
       expires_at: addSeconds(now, PENDING_SECONDS),
     })

@@ -69,6 +69,8 @@ export async function storeSeparateRequest(
     scope_descriptions: pickDescriptions(approved.scope_descriptions, scope),
     constraints: JSON.stringify(approved.constraints) as unknown as unknown[],
     linked_request_id: request_id,
+    refusal: null,
+    refused_action: null,
   });
   await tx("delegation_requests").where({ request_id }).update({ linked_request_id: requestId });
 }

@@ -118,6 +118,10 @@ const requests: Record<string, readonly string[]> = {
 const asked: Record<string, Json> = {
   confirm_platform_adoption: { name: "shop" },
   confirm_agent_adoption: { name: "bot" },
+  request_access: {
+    requested_access: { scopes: [SCOPE] },
+    context: { purpose: "Refund customers who cancel" },
+  },
   access_evaluations: { evaluations: [{ action: { name: SCOPE } }, { action: { name: "data:read" } }] },
 };
 

@@ -136,7 +136,9 @@ function compact(response: Response, status: string): Response {
   const isError = Object.values(content).every(({ schema }) => schema.title === ERROR);
   const media = Object.entries(content).map(([type, { schema, example }]) => [
     type,
-    isError ? { schema: error } : { schema: withError(withoutUnions(openSchema(schema))), example },
+    isError
+      ? { schema: error }
+      : { schema: withError(withoutUnions(openSchema(schema))), ...(!isList(example) && { example }) },
   ]);
   return {
     ...rest,
@@ -145,6 +147,11 @@ function compact(response: Response, status: string): Response {
     ...named,
     content: Object.fromEntries(media),
   };
+}
+
+/** Lists have no example, because it would repeat that of one object. The page `/docs` shows it. */
+function isList(example: unknown): boolean {
+  return typeof example === "object" && example !== null && "next_cursor" in example;
 }
 
 function withError(schema: Json): Json {

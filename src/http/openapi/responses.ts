@@ -1,5 +1,7 @@
+import { z } from "zod";
 import { type ErrorCode, errorCodes } from "../../errors.ts";
 import type { Names } from "../../input/names.ts";
+import { askMembers } from "../../proofs/asking/refusal.ts";
 import type { HeaderNotes, Route } from "../../route.ts";
 import { exampleOf } from "./examples.ts";
 import { routeErrors } from "./route_errors.ts";
@@ -137,6 +139,9 @@ function retryHeaders(status: number): Json {
   return status === 429 || status === 503 ? { "Retry-After": retryAfter } : {};
 }
 
+/** Members beside `error`, which only `no_active_delegation` can have. They are those of a denial. */
+const { properties: askable } = schemaOf(z.object(askMembers), "output") as { properties: Json };
+
 /** The title of every error's schema. */
 export const ERROR = "Error";
 
@@ -162,6 +167,7 @@ export function errorSchema(
           status: { type: "integer", ...status },
         },
       },
+      ...(codes.includes("no_active_delegation") && askable),
     },
   };
 }

@@ -43,6 +43,8 @@ export const SCHEMA_NAMES: Readonly<Record<string, string>> = {
   RevocationListSignature: "Signature",
   CreateChallengeAnswer: "Challenge",
   PresentProofAnswer: "Proof",
+  RequestAccessAnswer: "AccessTask",
+  DecisionAccessRequest: "AccessRequestHint",
   VerifyProofBodyOperation: "Operation",
   VerifyProofBodyContext: "VerifyContext",
   VerifyProofAnswer: "Decision",

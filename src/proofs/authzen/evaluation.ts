@@ -1,27 +1,24 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
 import { ApiError } from "../../errors.ts";
+import { authzenEntity } from "../../input/schemas.ts";
 import { validate } from "../../input/validate.ts";
 import { type JsonObject, type JsonValue, plainJson } from "../../protocol/encoding/json.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 import type { FairQueue, StepAside } from "../admission/fair_queue.ts";
+import { askMembers, askMembersOf } from "../asking/refusal.ts";
 import type { Decided } from "../decide/decision.ts";
 import { isJsonObject, readOptions, readProof, type VerifyCall } from "../verify/call.ts";
 import { type VerifyDeps, verifyProof } from "../verify/verify_proof.ts";
 import { findRegistryAnswer, type RegistryDeps } from "./registry_answer.ts";
 
 const properties = z.record(z.string(), z.unknown()).optional();
-const id = z
-  .string()
-  .min(1)
-  .regex(/^[^\0]*$/, "must not contain U+0000");
-const entity = z.object({ type: z.string().min(1), id, properties });
 
 /** One question (AuthZEN 1.0, Access Evaluation API): may this subject do this action on this resource? */
 export const evaluationBody = z.object({
-  subject: entity.describe("type: agent; id: the agent's id"),
+  subject: authzenEntity.describe("type: agent; id: the agent's id"),
   action: z.object({ name: z.string().min(1).max(256), properties }).describe("name: the required scope"),
-  resource: entity.describe("type: connection; id: the caller's connection"),
+  resource: authzenEntity.describe("type: connection; id: the caller's connection"),
   context: z
     .record(z.string(), z.unknown())
     .optional()
@@ -54,6 +51,7 @@ export const evaluationAnswer = z.object({
         .boolean()
         .optional()
         .describe("With a proof: whether an earlier call decided this operation; `decision` is then false"),
+      ...askMembers,
       error: z.object({ status: z.int(), message: z.string() }).optional(),
     })
     .optional(),
@@ -137,14 +135,17 @@ const REFUSED_STATUS: readonly number[] = [400, 403, 409];
 
 async function askWithProof(deps: EvaluateDeps, call: VerifyCall): Promise<EvaluationAnswer> {
   try {
-    return answerOf(await verifyProof(deps.verify, call));
+    return answerOf(deps.verify, await verifyProof(deps.verify, call));
   } catch (error) {
     if (!(error instanceof ApiError) || !REFUSED_STATUS.includes(error.status)) throw error;
     return refused(error.code);
   }
 }
 
-function answerOf({ decision, reason, receipt, receiptHash, replayed }: Decided): EvaluationAnswer {
+function answerOf(
+  { askEndpoint }: VerifyDeps,
+  { decision, reason, receipt, receiptHash, replayed }: Decided,
+): EvaluationAnswer {
   const isReplay = replayed && decision === "allow";
   return {
     decision: decision === "allow" && !replayed,
@@ -157,6 +158,7 @@ function answerOf({ decision, reason, receipt, receiptHash, replayed }: Decided)
       receipt_id: receipt.receipt_id,
       receipt_hash: `sha256:${receiptHash.toString("hex")}`,
       replayed,
+      ...askMembersOf(askEndpoint, receipt),
     },
   };
 }

@@ -61,6 +61,7 @@ const metadata = z.object({
   policy_decision_point: z.string(),
   access_evaluation_endpoint: z.string(),
   access_evaluations_endpoint: z.string(),
+  access_request_endpoint: z.string(),
 });
 
 const WELL_KNOWN = "/.well-known/authzen-configuration";
@@ -74,7 +75,7 @@ const WELL_KNOWN = "/.well-known/authzen-configuration";
  * forwards this URL unchanged. The route also serves the document without the path, and with the path first,
  * for proxies that strip or keep the path that they forward.
  */
-export function authzenMetadataRoute(baseUrl: string): Route {
+export function authzenMetadataRoute(baseUrl: string, askEndpoint: string): Route {
   const base = rootOf(baseUrl);
   const path = URL.parse(base)?.pathname.replace(/\/+$/, "") ?? "";
   return route({
@@ -91,6 +92,7 @@ export function authzenMetadataRoute(baseUrl: string): Route {
         policy_decision_point: baseUrl,
         access_evaluation_endpoint: `${base}/access/v1/evaluation`,
         access_evaluations_endpoint: `${base}/access/v1/evaluations`,
+        access_request_endpoint: askEndpoint,
       },
     }),
   });

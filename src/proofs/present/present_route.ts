@@ -6,10 +6,12 @@ import { ApiError } from "../../errors.ts";
 import { newIdAt } from "../../ids.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import type { DelegationCert } from "../../protocol/documents/certificate.ts";
+import { isRequirableScope } from "../../protocol/documents/scopes.ts";
 import { decodeBase64, encodeBase64 } from "../../protocol/encoding/base64.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../../protocol/encoding/constants.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
 import { type ApiKeyCaller, type Route, route } from "../../route.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { traceparent } from "../../trace_context.ts";
 import {
   type ChallengeToSign,
@@ -17,6 +19,7 @@ import {
   type VaultClient,
   VaultRefused,
 } from "../../vault/client.ts";
+import { sealRefusal } from "../asking/refusal.ts";
 import { contextOf, type Operation, operationSchema } from "../operation.ts";
 import { type ActiveCertificate, findActiveCertificates, readCertificate } from "./active_certificate.ts";
 import { type AnswerableDeps, readAnswerable } from "./answerable_challenge.ts";
@@ -73,7 +76,12 @@ const answer = z.object({
 });
 
 /** Dependencies of `buildProof`. */
-export type PresentDeps = AnswerableDeps & { vault: Pick<VaultClient, "signChallenge"> };
+export type PresentDeps = AnswerableDeps & {
+  vault: Pick<VaultClient, "signChallenge">;
+  secretBox: SecretBox;
+  /** The address at which agents ask people for authority. */
+  askEndpoint: string;
+};
 
 /** `POST …/agents/{agent_id}/present`: builds a proof bundle over a challenge. The vault signs the bundle. */
 export function presentRoute(deps: PresentDeps): Route {
@@ -122,7 +130,7 @@ export async function buildProof(
   const sessionContext = readContext(agent.agent_id, asked);
   const choice = { certId: asked.cert_id, requiredScope: asked.required_scope };
   const [certificate, ...others] = await findActiveCertificates(db, agent.agent_id, choice, now);
-  if (certificate === undefined) throw new ApiError("no_active_delegation");
+  if (certificate === undefined) throw notDelegated(deps, agent.agent_id, asked, now);
   const certificateText = await readCertificate(db, certificate);
   // A refused call must cost nothing, so a new challenge comes after all other lookups.
   const { challenge, expiresAt: challengeEnd } = await challengeOf();
@@ -152,6 +160,21 @@ export async function buildProof(
       ? { other_certificates: others.map(showCertificate) }
       : {}),
   };
+}
+
+/** Says where the agent can ask for the scope, if the call named one. */
+function notDelegated(
+  { secretBox, askEndpoint }: PresentDeps,
+  agentId: string,
+  { required_scope: requiredScope, operation }: ProofAsked,
+  now: Date,
+): ApiError {
+  if (requiredScope === undefined || !isRequirableScope(requiredScope)) {
+    return new ApiError("no_active_delegation");
+  }
+  const refused = { agentId, requiredScope, operation };
+  const members = sealRefusal(secretBox, askEndpoint, refused, now);
+  return new ApiError("no_active_delegation", undefined, {}, members);
 }
 
 function earlier(one: Date, other: Date | undefined): Date {

@@ -85,7 +85,7 @@ export async function tryProof(
   };
   const decision = await make({ operation: "verify_proof", path: "verify", body: question }, async () => {
     const call = readVerifyCall(caller, Buffer.from(JSON.stringify(question)), undefined);
-    return showDecision(await verifyProof(deps.verify, call), true);
+    return showDecision(deps.verify, await verifyProof(deps.verify, call), true);
   });
   return { calls, decision };
 }

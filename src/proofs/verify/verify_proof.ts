@@ -13,6 +13,7 @@ import type { Guards } from "../admission/admission.ts";
 import { createRateLock } from "../admission/certificate_rate.ts";
 import type { FairQueue } from "../admission/fair_queue.ts";
 import { replay } from "../admission/repeats.ts";
+import { askMembers, askMembersOf } from "../asking/refusal.ts";
 import { type Decided, decidedOf } from "../decide/decision.ts";
 import { explainDecision, identityStatusOf, protocolWords, REASONS, type Reason } from "../decide/reasons.ts";
 import { checkVerifier, contextOf, type Operation } from "../operation.ts";
@@ -30,6 +31,8 @@ export type VerifyDeps = Guards & {
   secretBox: JudgeDeps["secretBox"];
   metrics: Pick<Metrics, "proofDecisions">;
   clock: Clock;
+  /** The address at which agents ask people for authority. */
+  askEndpoint: string;
 };
 
 /** A rule and its outcome, as `verify` returns them. */
@@ -55,6 +58,7 @@ export const verifyAnswer = z.object({
   replayed: z
     .boolean()
     .describe("Whether this operation was decided by an earlier call; nothing was charged"),
+  ...askMembers,
   checks: z.array(checkAnswer).optional().describe("With explain: every rule, in order"),
 });
 
@@ -86,7 +90,7 @@ export function verifyRoute(deps: VerifyDeps & { queue: FairQueue }): Route {
       deps.queue.run(caller.accountId, async (stepAside) => {
         const call = readVerifyCall(caller, body, header(PROOF_HEADER), deps.memory.recent);
         const decided = await verifyProof(deps, { ...call, stepAside });
-        return { body: showDecision(decided, call.options.explain === true) };
+        return { body: showDecision(deps, decided, call.options.explain === true) };
       }),
   });
 }
@@ -173,7 +177,11 @@ async function decideUnguarded(
 }
 
 /** Converts a decision to the answer of `verify`. With `explain`, the answer shows every rule's outcome. */
-export function showDecision(decided: Decided, explain: boolean): z.infer<typeof verifyAnswer> {
+export function showDecision(
+  { askEndpoint }: Pick<VerifyDeps, "askEndpoint">,
+  decided: Decided,
+  explain: boolean,
+): z.infer<typeof verifyAnswer> {
   const { decision, reason, errorReason, receipt, receiptHash, replayed } = decided;
   return {
     decision,
@@ -189,6 +197,7 @@ export function showDecision(decided: Decided, explain: boolean): z.infer<typeof
     receipt,
     receipt_hash: `sha256:${receiptHash.toString("hex")}`,
     replayed,
+    ...askMembersOf(askEndpoint, receipt),
     ...(explain ? { checks: explainDecision(reason) } : {}),
   };
 }

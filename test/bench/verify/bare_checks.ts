@@ -41,6 +41,7 @@ const verify = verifyRoute({
   queue: createDecisionQueue(metrics),
   metrics,
   clock,
+  askEndpoint: BASE_URL,
 });
 
 const app = createBareApp({

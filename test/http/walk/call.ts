@@ -24,6 +24,8 @@ export function idsOf(scene: Scene): Record<string, string> {
     agent_id: scene.agentId,
     api_key_prefix: scene.keyPrefix,
     request_id: scene.requestId,
+    task_id: scene.askedId,
+    evaluation_id: scene.evaluationId,
     cert_id: scene.certId,
     receipt_id: scene.receiptId,
     invocation_id: scene.invocationId,

@@ -66,6 +66,15 @@ export const delegationCalls: Record<string, (api: TestApi, scene: Scene) => Pro
   get_delegation_use: async (_, { person, certId }) => [
     await person.client.get(`/v1/service/delegations/${certId}/use`),
   ],
+  request_access: async (_, scene) => [
+    await scene.keyed("POST", "/v1/service/access-requests", scene.asking()),
+  ],
+  get_access_request: async (_, scene) => [
+    await scene.keyed("GET", `/v1/service/access-requests/${scene.askedId}`),
+  ],
+  cancel_access_request: async (_, scene) => [
+    await scene.keyed("POST", `/v1/service/access-requests/${scene.askedId}/cancel`),
+  ],
   revoke_delegation: async (_, { person, certId }) => {
     const revoke = () => person.client.post(`/v1/service/delegations/${certId}/revoke`, { reason: "over" });
     return [await revoke(), await revoke()];

@@ -416,6 +416,10 @@ export const scenarios: Record<ErrorCode, Scenario> = {
       await strict.stop();
     }
   },
+  denied_recently: async (_, scene) => {
+    await scene.person.client.post(`/v1/service/delegations/requests/${scene.askedId}/deny`, {});
+    return scene.keyed("POST", "/v1/service/access-requests", scene.asking());
+  },
   action_limited: async (api) => {
     const path = `/internal/v1/platforms/c1.${randomUUID()}`;
     await operate(api, "PUT", path, declared((await api.person()).email));
@@ -464,7 +468,7 @@ export const spending: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   ...(["invalid_api_key", "no_active_delegation", "member_limit", "domain_limit", "domain_taken"] as const),
   ...(["no_callback", "callback_inactive", "delivery_under_way", "delivery_body_erased"] as const),
   ...(["delivery_limit", "recovery_open", "agent_disabled", "request_not_pending"] as const),
-  ...(["answer_not_kept", "outcome_conflict", "request_limit"] as const),
+  ...(["answer_not_kept", "outcome_conflict", "request_limit", "denied_recently"] as const),
 ]);
 
 /** Requests two decisions with credit for one. */

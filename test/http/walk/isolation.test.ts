@@ -4,7 +4,7 @@ import { contract } from "./documented.ts";
 import { type DatabaseWatch, watchDatabase } from "./fingerprint.ts";
 import { type IdPlace, idPlacesOf, otherwise } from "./isolation.ts";
 import type { Operation, SeenAnswer } from "./openapi_document.ts";
-import { SCOPE, type Scene, setScene, shareScenes, spends } from "./scene.ts";
+import { ASKED_SCOPE, SCOPE, type Scene, setScene, shareScenes, spends } from "./scene.ts";
 import { wholeApi } from "./world.ts";
 
 const api = wholeApi();
@@ -51,6 +51,14 @@ async function wellFounded(operation: Operation, scene: Scene, place: string): P
     case "verify_proof": {
       const { proof_ref } = await scene.proof(bound);
       return { ...draft, body: { proof_ref, required_scope: SCOPE, operation: bound } };
+    }
+    case "request_access": {
+      const operation = scene.operation(undefined, ASKED_SCOPE);
+      const path = `/v1/service/connections/${scene.platform.connectionId}/agents/${scene.agentId}/present`;
+      const { body } = await scene.keyed("POST", path, { operation, required_scope: ASKED_SCOPE });
+      const asking = scene.asking();
+      const denial = { evaluation_id: String(body.evaluation_id) };
+      return { ...draft, body: { ...asking, denial, context: { purpose: "Share it", operation } } };
     }
     case "end_accepted_principal": {
       const { humanId } = victim.person;

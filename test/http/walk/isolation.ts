@@ -105,6 +105,22 @@ export const otherwise: Record<string, { answers: string; own?: string; why: str
   "present_proof body.operation.session_id": { answers: "200", why: "the application's own word" },
   "present_proof body.operation.invocation_id": { answers: "200", why: "the application's own word" },
   "present_proof body.operation.resource_id": { answers: "200", why: "the application's own word" },
+  ...Object.fromEntries(
+    ["verifier_id", "workspace_id", "agent_id", "resource_id"].map((name) => [
+      `request_access body.context.operation.${name}`,
+      { answers: "400 session_context_mismatch", why: "it is not the refused action" },
+    ]),
+  ),
+  "request_access body.context.operation.session_id": {
+    answers: "202",
+    own: "202",
+    why: "no part of the refused action",
+  },
+  "request_access body.context.operation.invocation_id": {
+    answers: "202",
+    own: "202",
+    why: "no part of the refused action",
+  },
   "verify_proof body.operation.verifier_id": {
     answers: "403 verifier_mismatch",
     why: "like any id but the right one",

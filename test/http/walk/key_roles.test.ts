@@ -11,7 +11,10 @@ import { wholeApi } from "./world.ts";
 
 /** All that narrow keys may do. Every other operation of the document must refuse them. */
 const ALLOWED: Record<NarrowRole, readonly string[]> = {
-  agent: ["create_challenge", "get_delegation", "get_own_api_key", "list_delegations", "present_proof"],
+  agent: [
+    ...["create_challenge", "get_delegation", "get_own_api_key", "list_delegations", "present_proof"],
+    ...["request_access", "get_access_request", "cancel_access_request"],
+  ],
   verify: [
     ...["access_evaluation", "access_evaluations", "create_challenge", "get_own_api_key", "report_outcome"],
     ...["verify_proof", ...contract.operations.map(({ operationId }) => operationId).filter(isHook)],
@@ -91,6 +94,8 @@ async function successful(operation: Operation): Promise<Draft> {
       return { ...draft, body: { ...question, context: await context() } };
     case "access_evaluations":
       return { ...draft, body: { evaluations: [{ ...question, context: await context() }] } };
+    case "request_access":
+      return { ...draft, body: scene.asking() };
     default:
       return draft;
   }
@@ -100,7 +105,7 @@ describe.each(["agent", "verify"] as const)("a key with the role %s", (role) => 
   const allows = (operation: Operation) => ALLOWED[role].includes(operation.operationId);
 
   test.each(all.filter(([, operation]) => allows(operation)))("may call %s", async (_, operation) => {
-    expect((await call(await successful(operation), role)).status).toBe(200);
+    expect((await call(await successful(operation), role)).status).toBeOneOf([200, 202]);
   });
 
   test.each(all.filter(([, operation]) => !allows(operation) && !isHook(operation.operationId)))(
@@ -157,6 +162,8 @@ describe("the key of one agent, used for another agent of its connection", () =>
     "present_proof path.agent_id": "404 not_found",
     "present_proof body.operation.agent_id": "400 session_context_mismatch",
     "list_delegations query.agent_id": "nothing",
+    "request_access body.subject.id": "404 not_found",
+    "request_access body.context.operation.agent_id": "404 not_found",
   };
   const places = contract.operations.flatMap((operation) =>
     idPlacesOf(operation)

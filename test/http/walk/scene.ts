@@ -16,6 +16,8 @@ import {
 import type { Operation } from "./openapi_document.ts";
 
 export const SCOPE = "payments:send";
+/** A scope within the ceiling that the agent lacks. */
+export const ASKED_SCOPE = "data:share";
 
 /** A person's platform with one real object of every kind that has an id. */
 export type Scene = {
@@ -24,6 +26,9 @@ export type Scene = {
   agentId: string;
   /** A pending request. */
   requestId: string;
+  /** A pending request of the agent itself, and the evaluation that it is about. */
+  askedId: string;
+  evaluationId: string;
   certId: string;
   receiptId: string;
   /** The prefix of a key for the agent, and the keys for the agent and for verifying. */
@@ -52,9 +57,11 @@ export type Scene = {
   /** Calls the API with the platform's API key. */
   keyed(method: string, path: string, body?: unknown, options?: CallOptions): Promise<HttpAnswer>;
   challenge(): Promise<string>;
+  /** Returns the body with which the agent asks. */
+  asking(): { denial: { evaluation_id: string } } & Record<string, unknown>;
   /** Returns a new proof, bound to `operation` if given. */
   proof(operation?: Record<string, string>): Promise<{ proof_bundle: unknown; proof_ref: string }>;
-  operation(invocationId?: string): Record<string, string>;
+  operation(invocationId?: string, scope?: string): Record<string, string>;
 };
 
 /** Creates a scene, for an existing person if given. */
@@ -87,6 +94,19 @@ export async function setScene(
   const createKey = async (wish: object) =>
     (await scene.keyed("POST", `/v1/service/connections/${platform.connectionId}/keys`, wish)).body;
   const agentKey = await createKey({ role: "agent", agent_id: agentId });
+  const refused = await scene.keyed(
+    "POST",
+    `/v1/service/connections/${platform.connectionId}/agents/${agentId}/present`,
+    { challenge: await scene.challenge(), required_scope: ASKED_SCOPE },
+  );
+  const evaluationId = String(refused.body.evaluation_id);
+  const asking = () => ({
+    subject: { type: "agent", id: agentId },
+    denial: { evaluation_id: evaluationId },
+    requested_access: { scopes: [ASKED_SCOPE] },
+    context: { purpose: "Share the report" },
+  });
+  const asked = await scene.keyed("POST", "/v1/service/access-requests", asking());
   await api.client().signIn(person.email);
   const { body: signedIn } = await person.client.get("/v1/auth/sessions");
   const elsewhere = (signedIn as SessionsAnswer).sessions.find(({ current }) => !current);
@@ -97,6 +117,7 @@ export async function setScene(
     ...(organization
       ? await peopleOf(api, person)
       : { memberId: randomUUID(), invitationId: randomUUID(), domain: "example.com" }),
+    ...{ evaluationId, asking, askedId: String((asked.body.task as { id: string }).id) },
     approverId: String(approver.body.approver_id),
     sparedChallenge: await scene.challenge(),
     requestId: await selfRequest(person, platform.connectionId),
@@ -144,6 +165,7 @@ const HARMLESS = new Set([
     "verify_proof",
     "try_proof",
     "check_receipt",
+    "request_access",
   ],
   ...["access_evaluation", "access_evaluations"],
 ]);
@@ -199,9 +221,9 @@ function actsOf(api: TestApi, { person, platform, agentId }: Actors) {
       if (answer.status !== 200) throw new Error(answer.text);
       return answer.body as { proof_bundle: unknown; proof_ref: string };
     },
-    operation(invocationId: string = randomUUID()) {
+    operation(invocationId: string = randomUUID(), scope = SCOPE) {
       const named = { action: "refund", resource_id: "order-7", requested_path: "/orders/7/refund" };
-      const hash = requestHash({ required_scope: SCOPE, operation: named.action, ...named });
+      const hash = requestHash({ required_scope: scope, operation: named.action, ...named });
       return {
         verifier_id: platform.connectionId,
         workspace_id: person.accountId,

@@ -169,5 +169,6 @@ test("a client finds the endpoints without credentials (6)", async () => {
     policy_decision_point: base,
     access_evaluation_endpoint: `${base}/access/v1/evaluation`,
     access_evaluations_endpoint: `${base}/access/v1/evaluations`,
+    access_request_endpoint: `${base}/v1/service/access-requests`,
   });
 });

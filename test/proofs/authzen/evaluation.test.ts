@@ -347,6 +347,7 @@ describe("the API with a path in its base URL", () => {
           policy_decision_point: `https://h.example/eu/pdp${slash}`,
           access_evaluation_endpoint: "https://h.example/eu/pdp/access/v1/evaluation",
           access_evaluations_endpoint: "https://h.example/eu/pdp/access/v1/evaluations",
+          access_request_endpoint: "https://h.example/eu/pdp/v1/service/access-requests",
         },
       ]);
     }
@@ -373,5 +374,6 @@ test("the AuthZEN metadata contains the configured base URL exactly as written, 
     policy_decision_point: "http://127.0.0.1",
     access_evaluation_endpoint: "http://127.0.0.1/access/v1/evaluation",
     access_evaluations_endpoint: "http://127.0.0.1/access/v1/evaluations",
+    access_request_endpoint: "http://127.0.0.1/v1/service/access-requests",
   });
 });

@@ -1,0 +1,70 @@
+import { addSeconds } from "../../clock.ts";
+import type { Database, Transaction } from "../../db/database.ts";
+import type { AgentRow, DelegationRequestRow, Refusal } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { expandScopes, intersectScopes } from "../../protocol/documents/scopes.ts";
+
+/** The most pending requests that one agent, the agents of one connection, and those of one account made. */
+export const MAX_ASKED = { agent: 5, connection: 20, account: 200 } as const;
+/** Seconds after a denial in which the agent cannot ask for the denied scopes again. */
+export const DENIED_SECONDS = 3_600;
+
+/** The subject of an agent's own request. `action`: the hash of the refused action with its verifier. */
+export type AskedByAgent = { refusal: Refusal; action: Buffer | null };
+
+/** The agent that asks. */
+type Asking = Pick<AgentRow, "account_id" | "connection_id" | "agent_id">;
+
+/** Returns the agent's own pending request for exactly these scopes, if there is one. */
+export async function findSameRequest(
+  db: Database | Transaction,
+  agentId: string,
+  scopes: readonly string[],
+  now: Date,
+): Promise<DelegationRequestRow | undefined> {
+  const asked = expandScopes(scopes).join(" ");
+  const pending = await db("delegation_requests")
+    .where({ agent_id: agentId, status: "pending" })
+    .whereNotNull("refusal")
+    .andWhere("expires_at", ">", now)
+    .orderBy("created_at");
+  return pending.find(({ requested_scope }) => expandScopes(requested_scope).join(" ") === asked);
+}
+
+/**
+ * Throws `denied_recently` if a person denied the agent one of these scopes within the last hour, and
+ * `request_limit` if agents have too many pending requests. So one agent cannot use up the requests of the
+ * others, and agents cannot use up those of people and objects. The caller must hold the connection's lock.
+ */
+export async function checkAsking(
+  tx: Transaction,
+  { account_id, connection_id, agent_id }: Asking,
+  scopes: readonly string[],
+  now: Date,
+): Promise<void> {
+  const denied = await tx("delegation_requests")
+    .where({ agent_id, status: "denied" })
+    .andWhere("decided_at", ">", addSeconds(now, -DENIED_SECONDS))
+    .orderBy("decided_at", "desc")
+    .select("requested_scope", "decided_at");
+  const same = denied.find(({ requested_scope }) => intersectScopes(requested_scope, [...scopes]).length > 0);
+  if (same !== undefined) {
+    const end = addSeconds(same.decided_at ?? now, DENIED_SECONDS);
+    const seconds = Math.max(1, Math.ceil((end.getTime() - now.getTime()) / 1000));
+    throw new ApiError("denied_recently", undefined, { "retry-after": String(seconds) });
+  }
+  const { rows } = await tx.raw<{ rows: [Record<keyof typeof MAX_ASKED, number>] }>(
+    `select count(*) filter (where agent_id = :agent_id)::int as agent,
+            count(*) filter (where connection_id = :connection_id)::int as connection, count(*)::int as account
+     from delegation_requests
+     where account_id = :account_id and status = 'pending' and expires_at > :now and refusal is not null`,
+    { account_id, connection_id, agent_id, now },
+  );
+  const [counts] = rows;
+  for (const [of, most] of Object.entries(MAX_ASKED) as [keyof typeof MAX_ASKED, number][]) {
+    if (counts[of] >= most) {
+      const whose = of === "agent" ? "The agent has" : `The agents of the ${of} have`;
+      throw new ApiError("request_limit", `${whose} ${most} pending requests of their own`);
+    }
+  }
+}
