@@ -173,7 +173,7 @@ export async function startApi({
     ...pools,
     queue: replaced.queue ?? createDecisionQueue(metrics),
     refusedPerMinute: config.REFUSED_PROOFS_PER_MINUTE,
-    takePresent: (caller) => keyRates.take("present", caller),
+    keyRates,
     findApiKey: apiKeys.find,
     baseUrl: config.BASE_URL,
     word: config.SERVICE_WORD,

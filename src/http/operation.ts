@@ -227,16 +227,18 @@ export function activityOf(route: Route, activity: Activity): Middleware | undef
   };
 }
 
-/** Counts a call before it runs. A call that fails is not counted if the limit counts only successes. */
-export function rateOf({ id, rate }: Route, rates: ApiKeyRates): Middleware | undefined {
+/**
+ * Counts a call with an API key before it runs. A call that fails is not counted if the limit counts only
+ * successes.
+ */
+export function rateOf({ rate }: Route, rates: ApiKeyRates): Middleware | undefined {
   if (rate === undefined) return undefined;
   return async ({ state: call }, next) => {
-    const { caller } = call;
-    if (caller === undefined || !("verifierId" in caller)) throw new Error(`${id}: a rate needs an API key`);
-    call.rateHeaders = await rates.take(rate, caller);
-    return next().catch(async (error: unknown) => {
-      await rates.giveBack(rate, caller);
-      throw error;
+    const { connectionId, accountId } = (call.caller ?? {}) as Partial<AccountCaller>;
+    if (typeof connectionId !== "string" || accountId === undefined) return next();
+    return rates.within(rate, { accountId, connectionId }, (headers) => {
+      call.rateHeaders = headers;
+      return next();
     });
   };
 }

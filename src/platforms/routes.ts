@@ -1,4 +1,5 @@
 import type { ActionLimits } from "../rates/action_limits.ts";
+import type { ApiKeyRates } from "../rates/api_key_rates.ts";
 import type { Route } from "../route.ts";
 import type { AddressPolicy } from "../webhooks/callback_address.ts";
 import { acceptedPrincipalRoutes } from "./accepted_principal_routes.ts";
@@ -25,7 +26,7 @@ import {
 
 /** Dependencies of the routes for platforms, connections and agents. */
 export type PlatformDeps = CreateAgentDeps &
-  RetireDeps & { callbacks: AddressPolicy; actionLimits: ActionLimits };
+  RetireDeps & { callbacks: AddressPolicy; actionLimits: ActionLimits; keyRates: ApiKeyRates };
 
 /** Returns the routes that manage platforms and agents: those of specification §4, and others. */
 export function platformRoutes(deps: PlatformDeps): Route[] {

@@ -42,8 +42,8 @@ export type ProofDeps = {
   clock: Clock;
   /** Maximum number of refused proofs per connection and minute. */
   refusedPerMinute: number;
-  /** Counts a person's trial toward the connection's rate limit for proofs. */
-  takePresent: TryDeps["takePresent"];
+  /** Counts a person's trial like a proof of the connection. */
+  keyRates: TryDeps["keyRates"];
   findApiKey(presented: string): Promise<ApiKeyCaller | undefined>;
   /** The public base URL of this service. `word` is the service's name in its paths and headers. */
   baseUrl: string;
@@ -79,7 +79,7 @@ export function proofRoutes(deps: ProofDeps): Route[] {
       secretBox,
       askEndpoint: endpoint,
       verify,
-      takePresent: deps.takePresent,
+      keyRates: deps.keyRates,
       clock,
       baseUrl,
       word,

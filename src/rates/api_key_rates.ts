@@ -23,8 +23,15 @@ export type ApiKeyRates = {
    * limit.
    */
   take(kind: RatedKind, caller: Caller): Promise<Record<string, string>>;
-  /** Undoes the count of a call that created nothing. Affects only kinds that count created objects. */
-  giveBack(kind: RatedKind, caller: Caller): Promise<void>;
+  /**
+   * Counts a call as `take` does, and runs it with these headers. A call that fails does not count if the
+   * kind counts created objects.
+   */
+  within<T>(
+    kind: RatedKind,
+    caller: Caller,
+    run: (headers: Record<string, string>) => Promise<T>,
+  ): Promise<T>;
 };
 
 type Left = { limit: number; seconds: number; remaining: number; resetMs: number };
@@ -48,29 +55,37 @@ export function createApiKeyRates({
     createStoredRate(db, { keyPrefix, points, seconds: DAY_SECONDS });
   const agents = daily("agents_connection", agentsPerDay);
   const accountAgents = daily("agents_account", ACCOUNT_SHARE * agentsPerDay);
+  async function take(kind: RatedKind, { accountId, connectionId }: Caller) {
+    if (kind === "agents") {
+      const headers = await takeAgent(agents, connectionId);
+      await takeAgent(accountAgents, accountId).catch(async (error: unknown) => {
+        await agents.giveBack(connectionId);
+        throw error;
+      });
+      return headers;
+    }
+    const account = accountPresents.look(accountId);
+    const own = account.admitted ? presents.take(connectionId) : account;
+    const left = { limit: presentPerMinute, seconds: 60, remaining: own.remaining, resetMs: own.resetMs };
+    if (!own.admitted) {
+      const none = account.admitted ? left : { ...left, remaining: 0 };
+      throw rateLimited(WHAT[kind], own.waitMs, headersOf(kind, none));
+    }
+    accountPresents.take(accountId);
+    return headersOf(kind, left);
+  }
   return {
-    async take(kind, { accountId, connectionId }) {
-      if (kind === "agents") {
-        const headers = await takeAgent(agents, connectionId);
-        await takeAgent(accountAgents, accountId).catch(async (error: unknown) => {
-          await agents.giveBack(connectionId);
-          throw error;
-        });
-        return headers;
+    take,
+    async within(kind, caller, run) {
+      const headers = await take(kind, caller);
+      try {
+        return await run(headers);
+      } catch (error) {
+        if (kind === "agents") {
+          await Promise.all([agents.giveBack(caller.connectionId), accountAgents.giveBack(caller.accountId)]);
+        }
+        throw error;
       }
-      const account = accountPresents.look(accountId);
-      const own = account.admitted ? presents.take(connectionId) : account;
-      const left = { limit: presentPerMinute, seconds: 60, remaining: own.remaining, resetMs: own.resetMs };
-      if (!own.admitted) {
-        const none = account.admitted ? left : { ...left, remaining: 0 };
-        throw rateLimited(WHAT[kind], own.waitMs, headersOf(kind, none));
-      }
-      accountPresents.take(accountId);
-      return headersOf(kind, left);
-    },
-    async giveBack(kind, { accountId, connectionId }) {
-      if (kind !== "agents") return;
-      await Promise.all([agents.giveBack(connectionId), accountAgents.giveBack(accountId)]);
     },
   };
 }
@@ -87,7 +102,7 @@ async function takeAgent(rate: StoredRate, key: string): Promise<Record<string, 
 
 const WHAT: Record<RatedKind, string> = {
   present: "Too many proofs were presented with this key",
-  agents: "Too many agents were created with this key in a day",
+  agents: "Too many agents were created for this connection in a day",
 };
 
 /** The headers have the form of draft-ietf-httpapi-ratelimit-headers-10. */

@@ -146,7 +146,7 @@ function createListener(): RequestListener {
       forgetSecrets: async () => {},
     },
     activity: { run: (_, work) => work() },
-    rates: { take: async () => ({}), giveBack: async () => {} },
+    rates: { take: async () => ({}), within: (_, __, run) => run({}) },
     changeRates: { take: () => {} },
     log: pino({ level: "silent" }),
     clock: systemClock,

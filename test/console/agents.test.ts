@@ -40,6 +40,28 @@ describe("the agents pages", () => {
     expect(fresh.words).toContain("First register a platform.");
   });
 
+  test("create an agent once for each form, of any of the account's platforms", async () => {
+    const seen = await delegationViewer(api);
+    const agents = () => api.db("agents").where({ connection_id: String(seen.ids.connection) });
+    const before = (await agents()).length;
+    const page = await seen.open("/console/agents");
+    const made = await page.send("create", { name: "Courier", agent_type: "mcp_server" });
+    expect(made.words).toContain("The agent is ready.");
+    expect(made.words).toContain("Courier");
+    await page.send("create", { name: "Courier", agent_type: "mcp_server" });
+    expect(
+      await api.db("agents").where({ connection_id: String(seen.ids.connection), name: "Courier" }),
+    ).toMatchObject([{ agent_type: "mcp_server" }]);
+    expect((await agents()).length).toBe(before + 1);
+    const wrong = await page.send("create", { name: "", agent_type: "mcp_server" });
+    expect([wrong.status, wrong.text.includes('id="create-name-fault"')]).toEqual([400, true]);
+    const other = await delegationViewer(api);
+    const fresh = await seen.open("/console/agents");
+    const foreign = await fresh.send("create", { name: "Spy", connection_id: other.ids.connection ?? "" });
+    expect(foreign.status).toBe(404);
+    expect(await api.db("agents").where({ name: "Spy" })).toEqual([]);
+  });
+
   test("show an agent's key, custody, platform and delegations", async () => {
     const seen = await delegationViewer(api);
     const { words, text } = await seen.open(`/console/agents/${seen.ids.agent}`);

@@ -2,6 +2,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { texts } from "../../src/console/texts/texts.ts";
 import { decisionReasons } from "../../src/proofs/decide/reasons.ts";
 import { startApi, type TestApi } from "../support/api.ts";
+import { createAgent, registerPlatform, selfRequest } from "../support/platform_world.ts";
+import { organizationOf } from "./organization/organization.ts";
+import { browserOf } from "./support/console.ts";
 import { viewerOf } from "./support/visits.ts";
 
 let api: TestApi;
@@ -44,6 +47,35 @@ describe("the home page", () => {
     const { words } = await viewer.open("/console");
     expect(words).toContain("Refund orders : The delegation does not have this scope");
     expect(words).not.toContain("custom:orders:refund :");
+  });
+
+  test("leads a new account from step to step, until a check was allowed", async () => {
+    const person = await api.person();
+    const browser = browserOf(api, person.client);
+    const next = async () =>
+      (await browser.open("/console")).text.match(/class="button" href="(\/console[^"]+)"/)?.[1];
+    expect(await next()).toBe("/console/platforms/new");
+    const platform = await registerPlatform(person, {});
+    expect(await next()).toBe("/console/agents");
+    const agentId = await createAgent(api.client(), platform);
+    expect(await next()).toBe(`/console/agents/${agentId}/ask`);
+    const requestId = await selfRequest(person, platform.connectionId, {});
+    expect(await next()).toBe(`/console/requests/${requestId}`);
+    const path = `/v1/service/delegations/requests/${requestId}/approve`;
+    await person.client.post(path, { approved_scope: ["data:read"] });
+    expect(await next()).toBe("/console/try");
+    const { text } = await browser.open("/console");
+    expect(text.match(/>Done</g)).toHaveLength(4);
+    expect(text).toContain(`agentId: &#34;${agentId}&#34;`);
+    const busy = await viewerOf(api, "busy");
+    expect((await busy.open("/console")).words).not.toContain("Your first steps");
+  });
+
+  test("shows no first steps to a member who may not create agents", async () => {
+    const { approver, owner } = await organizationOf(api);
+    const { words } = await browserOf(api, approver.client).open(`/console/for/${owner.accountId}`);
+    expect(words).toContain("Nothing waits for you");
+    expect(words).not.toContain("Your first steps");
   });
 
   test("explains empty lists", async () => {

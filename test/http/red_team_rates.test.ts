@@ -150,6 +150,21 @@ describe("one API key that creates agents in a loop", () => {
     expect(await world.api.db("agents").where({ connection_id: app.platform.connectionId })).toHaveLength(3);
   });
 
+  test("shares its daily limit with the account's people, but nobody can use up another account's limit", async () => {
+    const app = await application([]);
+    const path = `/v1/service/connections/${app.platform.connectionId}/agents`;
+    const body = { name: "bot", agent_type: "robot" };
+    const stranger = await world.api.person();
+    const foreign = () => stranger.client.post(path, body);
+    expect(await repeat(5, foreign)).toEqual(of("404 not_found", 5));
+    const own = () => app.person.client.post(path, body);
+    expect(await repeat(2, own)).toEqual(of("201", 2));
+    expect(await repeat(2, make(app))).toEqual(of("429 rate_limited", 2));
+    expect(errorOf(await own())).toBe("429 rate_limited");
+    const withoutToken = { headers: { "x-service-csrf": "" } };
+    expect(errorOf(await app.person.client.post(path, body, withoutToken))).toMatch(/^403 /);
+  });
+
   test("may create more the next day", async () => {
     const app = await application([]);
     await repeat(3, make(app));

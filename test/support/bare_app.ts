@@ -31,7 +31,7 @@ export function createBareApp({
       isLeader: never,
     },
     idempotency: { once: never, sweep: never, forgetSecrets: never },
-    rates: { take: never, giveBack: never },
+    rates: { take: never, within: never },
     changeRates: { take: () => {} },
     activity: { run: never },
     log: pino({ level: "silent" }),

@@ -1,20 +1,24 @@
 import { type Html, html } from "../../html/html.ts";
 import type { AccountAgentAnswer } from "../../platforms/agents/account_agents_routes.ts";
-import { curlLine, quoted } from "../../proofs/try/curl.ts";
-import { page, type Visit } from "../core/page.ts";
+import type { Fields } from "../core/forms.ts";
+import { type Outcome, page, type Visit } from "../core/page.ts";
 import { choicesOf, selectField, textField } from "../elements/fields.ts";
+import { agentCode } from "../elements/first_steps.ts";
+import { form } from "../elements/form.ts";
 import { filterForm, filtersOf, pager, table } from "../elements/listing.ts";
-import { copyBlock, time } from "../elements/values.ts";
+import { time } from "../elements/values.ts";
+
+const FORM = "create";
 
 type Listed = Awaited<ReturnType<typeof load>>;
 
 const FILTERS = ["q", "state", "connection_id"] as const;
 
-/** The page with the agents of all the account's platforms. It also shows how to create an agent. */
+/** The page with the agents of all the account's platforms. It also creates an agent. */
 export const agentsPage = page<Listed>({
   id: "agents",
   path: "/console/agents",
-  operations: ["list_account_agents", "list_platforms"],
+  operations: ["list_account_agents", "list_platforms", "create_agent"],
   navigation: { order: 30, label: ({ agents }) => agents.title },
   load,
   title: ({ texts }) => texts.agents.title,
@@ -44,16 +48,17 @@ export const agentsPage = page<Listed>({
         empty: isNarrowed ? words.nothing : words.empty,
       })}</section>
       ${pager(visit, listed.next_cursor)}
-      ${howMade(visit, listed)}`;
+      ${creation(visit, listed)}`;
   },
+  forms: { [FORM]: { submit: create } },
 });
 
 async function load(visit: Visit) {
   const [listed, { items }] = await Promise.all([
     visit.call("list_account_agents", { query: filtersOf(visit, [...FILTERS, "cursor"]) }),
-    visit.call("list_platforms", { query: { limit: "1" } }),
+    visit.call("list_platforms", { query: { limit: "100" } }),
   ]);
-  return { ...listed, platform: items[0] };
+  return { ...listed, platforms: items };
 }
 
 function filters(visit: Visit): Html {
@@ -82,21 +87,56 @@ function filters(visit: Visit): Html {
   });
 }
 
-function howMade(visit: Visit, { platform }: Listed): Html {
+/** Returns the form that creates an agent, and the calls that do the same. */
+function creation(visit: Visit, { platforms }: Listed): Html {
   const { agents: words } = visit.texts;
+  const [newest] = platforms;
+  if (newest === undefined) {
+    return html`<section class="card"><h2>${words.newTitle}</h2>
+      <p>${words.noPlatform} <a href=${visit.at("/platforms/new")}>${words.toPlatforms}</a></p></section>`;
+  }
   return html`<section class="card"><h2>${words.newTitle}</h2><p>${words.newLead}</p>
-    ${
-      platform === undefined
-        ? html`<p>${words.noPlatform} <a href=${visit.at("/platforms")}>${words.toPlatforms}</a></p>`
-        : html`<p>${words.newCall}</p>${copyBlock(visit.texts, { id: "new-agent", text: newAgentLine(visit, platform.connection_id) })}`
-    }</section>`;
+    ${visit.may("create_agent") && creationForm(visit, platforms, newest.connection_id)}
+    ${agentCode(visit, newest.connection_id)}</section>`;
 }
 
-function newAgentLine({ outside }: Visit, connectionId: string): string {
-  return curlLine({
-    url: outside.url(`/v1/service/connections/${connectionId}/agents`),
-    header: outside.header("X-Service-API-Key"),
-    apiKey: "$API_KEY",
-    posted: quoted(JSON.stringify({ name: "my agent", agent_type: "api_agent" })),
+function creationForm(visit: Visit, platforms: Listed["platforms"], connectionId: string): Html {
+  const { agents: words } = visit.texts;
+  return form(visit, {
+    name: FORM,
+    once: true,
+    content: html`${textField(visit, {
+      form: FORM,
+      name: "name",
+      label: words.name,
+      hint: words.nameHint,
+      attributes: { maxlength: 128, autocomplete: "off" },
+    })}
+    ${selectField(visit, {
+      form: FORM,
+      name: "agent_type",
+      label: words.kind,
+      value: "api_agent",
+      choices: choicesOf(words.kinds),
+    })}
+    ${
+      platforms.length > 1 &&
+      selectField(visit, {
+        form: FORM,
+        name: "connection_id",
+        label: words.platform,
+        value: connectionId,
+        choices: platforms.map(({ connection_id, name }) => ({ value: connection_id, label: name })),
+      })
+    }`,
+    ...(platforms.length === 1 && { hidden: { connection_id: connectionId } }),
+    submit: words.submitNew,
   });
+}
+
+async function create(visit: Visit, fields: Fields): Promise<Outcome> {
+  const body = { name: fields.get("name"), agent_type: fields.get("agent_type") };
+  const params = { connection_id: fields.get("connection_id") };
+  const { agent_id } = await visit.call("create_agent", { params, body, once: true });
+  return { to: visit.at(`/agents/${agent_id}`), notice: "agent_made" };
 }

@@ -2,6 +2,7 @@ import type { CertificateAnswer, RequestAnswer } from "../../delegations/delegat
 import { type Html, html } from "../../html/html.ts";
 import { page, signedIn, type Visit } from "../core/page.ts";
 import { decisionsChart, reasonText } from "../elements/decisions.ts";
+import { FIRST_STEP_OPERATIONS, firstSteps, loadFirstSteps } from "../elements/first_steps.ts";
 import { staleNote } from "../elements/listing.ts";
 import { scopeList } from "../elements/scopes.ts";
 import { time } from "../elements/values.ts";
@@ -11,7 +12,10 @@ const SHOWN = 5;
 
 type Home = Awaited<ReturnType<typeof load>>;
 
-/** The home page: pending requests, active delegations, recent denials and the remaining credit. */
+/**
+ * The home page: pending requests, the first steps of a new account, active delegations, recent denials and
+ * the remaining credit.
+ */
 export const homePage = page<Home>({
   id: "home",
   path: "/console",
@@ -21,11 +25,13 @@ export const homePage = page<Home>({
     "export_audit_events",
     "count_decisions",
     "get_credits",
+    ...FIRST_STEP_OPERATIONS,
   ],
   navigation: { order: 0, label: (texts) => texts.navigation.home },
   load,
   title: (visit) => visit.texts.home.title(signedIn(visit).first_name ?? ""),
   render: (visit, home) => html`${waiting(visit, home)}
+    ${firstSteps(visit, home.steps)}
     <div class="cards">${active(visit, home)}${denied(visit, home)}${credit(visit, home)}</div>
     ${decisions(visit, home)}`,
 });
@@ -40,7 +46,12 @@ async function load(visit: Visit) {
   ]);
   const isActive = ({ expires_at }: CertificateAnswer) =>
     expires_at === null || Date.parse(expires_at) > visit.now.getTime();
-  return { requests, active: delegations.items.filter(isActive), denials: denials.events, credits, counts };
+  const active = delegations.items.filter(isActive);
+  const steps = await loadFirstSteps(visit, {
+    hasDelegation: active.length > 0,
+    hasAllowed: counts?.days.some(({ allow }) => allow > 0) ?? true,
+  });
+  return { requests, active, denials: denials.events, credits, counts, steps };
 }
 
 /** Returns the pending requests. A script updates them. */

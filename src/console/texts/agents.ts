@@ -17,10 +17,21 @@ export const AGENTS = {
   nothing: "No agent matches the filter.",
   newTitle: "A new agent",
   newLead:
-    "The application makes its agents itself, with its API key; or an Agent object in a cluster declares one. There is no form for it here, since the program that runs an agent must know the agent.",
-  newCall: "With the API key in $API_KEY:",
+    "You make an agent here. An application can also make its agents with its API key, and an Agent object in a cluster declares one.",
+  name: "Name",
+  nameHint: "People see it when the agent asks for permission.",
+  kind: "Kind",
+  kinds: {
+    api_agent: "A program that calls APIs",
+    voice_agent: "A voice agent",
+    meeting_bot: "A meeting bot",
+    mcp_server: "An MCP server",
+    robot: "A robot",
+    custom: "Another kind",
+  },
+  submitNew: "Make the agent",
   noPlatform: "First register a platform.",
-  toPlatforms: "Platforms",
+  toPlatforms: "Register a platform",
 };
 
 /** Texts of the page about one agent. */
@@ -91,7 +102,26 @@ export const ADOPTION = {
 
 /** Notices of the pages about agents and adoption. */
 export const AGENT_NOTICES = {
+  agent_made: "The agent is ready. Next, ask for a permission for it.",
   agent_deleted: "The agent is deleted, and its delegations are revoked.",
   agent_adoption_confirmed: "Confirmed. The object may take the agent over, once.",
   agent_adoption_withdrawn: "Withdrawn. No object may take the agent over.",
+};
+
+/** Texts of the list of first steps on the home page. */
+export const FIRST_STEPS = {
+  title: "Your first steps",
+  lead: "Lend an agent permission for something, and see a check of it allowed. This list disappears afterwards.",
+  done: "Done",
+  platform: "Register a platform",
+  agent: "Make an agent",
+  request: "Ask for a permission",
+  approve: "Approve the request",
+  verify: "Check the agent's proof",
+  calls: "The same with curl or TypeScript",
+  curl: "In a shell, with the platform's API key in $API_KEY:",
+  typeScript: "In TypeScript:",
+  programs: "The same in your programs",
+  application: "The application checks each proof before it acts:",
+  actingAgent: "The agent proves each of its requests:",
 };

@@ -1,6 +1,6 @@
 import { ADDRESS_TEXTS, DELETION_TEXTS } from "./account.ts";
 import { ACTIVITY } from "./activity.ts";
-import { ADOPTION, AGENT, AGENT_NOTICES, AGENTS } from "./agents.ts";
+import { ADOPTION, AGENT, AGENT_NOTICES, AGENTS, FIRST_STEPS } from "./agents.ts";
 import { CALLBACKS, WEBHOOK_SECRET } from "./callbacks.ts";
 import { CLUSTERS } from "./clusters.ts";
 import { EXPLAIN, REASONS, TRY_IT } from "./decisions.ts";
@@ -216,6 +216,7 @@ export const texts = {
       "You named an organization. Choose For an organization to open an account of that name, or empty the name to open one for yourself",
     submit: "Open the account",
   },
+  firstSteps: FIRST_STEPS,
   home: {
     title: (name: string) => (name === "" ? "Home" : `Hello, ${name}`),
     waiting: (number: number, more: boolean) =>

@@ -5,6 +5,7 @@ import { isKeyId } from "../../ids.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
 import { agentName, agentType, custodyFields, requireCustodial } from "../../input/platform_fields.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
+import type { ApiKeyRates } from "../../rates/api_key_rates.ts";
 import { type Route, route } from "../../route.ts";
 import type { RetireDeps } from "../api_keys/rotate_key.ts";
 import { agentAnswer, showAgent } from "../platform_answers.ts";
@@ -18,13 +19,14 @@ const connectionParams = z.object({ connection_id: idText });
 const agentParams = connectionParams.extend({ agent_id: idText });
 
 /** `POST /v1/service/connections/{connection_id}/agents`: creates an agent whose key is in the vault. */
-export function createAgentRoute(deps: Deps): Route {
+export function createAgentRoute(deps: Deps & { keyRates: ApiKeyRates }): Route {
   return route({
     id: "create_agent",
     method: "POST",
     path: "/v1/service/connections/{connection_id}/agents",
     summary: "Create an agent whose key the service keeps",
-    access: "api_key",
+    access: "account",
+    roles: ["developer"],
     rate: "agents",
     idempotent: true,
     params: connectionParams,
@@ -34,16 +36,21 @@ export function createAgentRoute(deps: Deps): Route {
     async handle({ caller, params, body, header }) {
       requireCustodial(body);
       const connectionId = await ownConnection(deps.db, caller, params.connection_id);
-      const agent = await createAgent(deps, {
-        accountId: caller.accountId,
-        connectionId,
-        name: body.name,
-        agentType: body.agent_type,
-        attemptKey: header("idempotency-key") ?? randomUUID(),
-        externalId: null,
-        objectName: null,
-      });
-      return { body: showAgent(agent) };
+      const create = () =>
+        createAgent(deps, {
+          accountId: caller.accountId,
+          connectionId,
+          name: body.name,
+          agentType: body.agent_type,
+          attemptKey: header("idempotency-key") ?? randomUUID(),
+          externalId: null,
+          objectName: null,
+        });
+      // Calls with an API key are counted before. A person can name any connection, so theirs count here.
+      const agent = await (caller.connectionId === null
+        ? deps.keyRates.within("agents", { accountId: caller.accountId, connectionId }, create)
+        : create());
+      return { body: showAgent(agent), activityDetails: { agent_id: agent.agent_id } };
     },
   });
 }

@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { ApiError, type ErrorCode } from "../../errors.ts";
+import type { ApiKeyRates } from "../../rates/api_key_rates.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 import { type ChallengeDeps, createChallenge } from "../present/challenge_route.ts";
 import { buildProof, type PresentDeps } from "../present/present_route.ts";
@@ -10,8 +11,8 @@ import { showDecision, type VerifyDeps, verifyProof } from "../verify/verify_pro
 export type TryDeps = ChallengeDeps &
   PresentDeps & {
     verify: VerifyDeps;
-    /** Counts the proof toward the limit of `present`. Throws `rate_limited` if the limit is reached. */
-    takePresent(caller: Pick<ApiKeyCaller, "accountId" | "connectionId">): Promise<unknown>;
+    /** Counts the proof toward the limit of `present`. */
+    keyRates: Pick<ApiKeyRates, "take">;
   };
 
 /** The agent, certificate, scope and context to try. */
@@ -73,7 +74,7 @@ export async function tryProof(
   const present = { challenge: challenged.challenge, ...(certId !== undefined && { cert_id: certId }) };
   const path = `connections/${caller.connectionId}/agents/${agentId}/present`;
   const presented = await make({ operation: "present_proof", path, body: present }, async () => {
-    await deps.takePresent(caller);
+    await deps.keyRates.take("present", caller);
     return buildProof(deps, caller, { ...place, ...present });
   });
   if (presented === undefined) return { calls, decision: undefined };
