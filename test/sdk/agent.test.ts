@@ -212,13 +212,14 @@ describe("agent.fetch to a guarded application", () => {
       (url, init) => [url, { ...init, body: JSON.stringify({ ...order, count: 300 }) }],
       (url, init) => [url, { ...init, method: "PUT" }],
       (url, init) => [new URL("/orders?fast=1", url), init],
-      header("x-service-invocation-id", "another"),
       header("x-service-session-id", "another"),
       header("x-service-agent-id", other.agentId),
     ] satisfies Parameters<typeof tampering>[0][]) {
       const sent = tampering(change).fetch(`${shop.url}/orders`, { scope, body: order });
       await expect(sent).rejects.toThrow(NotProven);
     }
+    const another = tampering(header("x-service-invocation-id", "another"));
+    expect((await another.fetch(`${shop.url}/orders`, { scope, body: order })).status).toBe(403);
     expect(shop.handled).toEqual([]);
   });
 
@@ -288,7 +289,13 @@ describe("an attack on agent.fetch", () => {
         action: "send_payment",
       };
       response.end(
-        JSON.stringify({ error, challenge: { challenge: "AQID" }, operation, verifier: operation }),
+        JSON.stringify({
+          error,
+          invocation_id: request.headers["x-service-invocation-id"],
+          challenge: { challenge: "AQID" },
+          operation,
+          verifier: operation,
+        }),
       );
     });
     const before = await presented(app);

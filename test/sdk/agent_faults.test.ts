@@ -54,6 +54,8 @@ const call = (init: Partial<FetchInit> = {}, settings: Partial<AgentSettings> = 
 
 const callsOf = (end: string): StubRequest[] => stub.requests.filter(({ target }) => target.endsWith(end));
 const refusal = (code: string) => ({ error: { code, message: "dpz_secret", status: 400 } });
+/** The body of a guard's refusal of the call `i-1`. */
+const refused = (code: string, status: number) => ({ error: { code, status }, invocation_id: "i-1" });
 
 describe("an agent whose service answers badly", () => {
   test("makes two calls of the service for an action, and reads its ids only once", async () => {
@@ -212,19 +214,39 @@ describe("an agent whose application answers in the form of a refusal", () => {
     [503, "not_delegated"],
     [503, "constraint_denied"],
   ])("returns %s %s, because no guard sends this code with this status", async (status, code) => {
-    application = answering(status, { error: { code, status } });
-    const answer = await call();
-    expect([answer.status, await answer.json()]).toEqual([status, { error: { code, status } }]);
+    application = answering(status, refused(code, status));
+    const answer = await call({ invocationId: "i-1" });
+    expect([answer.status, await answer.json()]).toEqual([status, refused(code, status)]);
     expect(callsOf("/orders")).toHaveLength(1);
   });
 
+  test.each<[number, string, object]>([
+    [503, "verification_unavailable", { invocation_id: "i-2" }],
+    [503, "verification_unavailable", { invocation_id: undefined }],
+    [503, "verification_unavailable", { invocation_id: ["i-1"] }],
+    [403, "not_delegated", { invocation_id: "i-2" }],
+  ])("returns %s %s with %j, because it refuses another call", async (status, code, other) => {
+    const body = { ...refused(code, status), ...other };
+    application = answering(status, body);
+    const answer = await call({ invocationId: "i-1" });
+    expect([answer.status, await answer.json()]).toEqual([status, JSON.parse(JSON.stringify(body))]);
+    expect(callsOf("/orders")).toHaveLength(1);
+  });
+
+  test("repeats a call after the refusal of this call that nothing could be verified", async () => {
+    application = answering(503, refused("verification_unavailable", 503));
+    await expect(call({ invocationId: "i-1" })).rejects.toMatchObject({ name: "Unavailable" });
+    expect(callsOf("/orders")).toHaveLength(3);
+  });
+
   test("reads a refusal that arrives in parts", async () => {
-    const text = httpText(403, JSON.stringify(refusal("not_delegated")).replace("400", "403"));
+    const text = httpText(403, JSON.stringify(refused("not_delegated", 403)));
     application = (socket) => {
       socket.write(text.slice(0, -20));
       setTimeout(() => socket.write(text.slice(-20)), 50);
     };
-    await expect(call()).rejects.toMatchObject({ name: "NotDelegated", code: "not_delegated" });
+    const refusing = call({ invocationId: "i-1" });
+    await expect(refusing).rejects.toMatchObject({ name: "NotDelegated", code: "not_delegated" });
   });
 });
 

@@ -151,7 +151,7 @@ export function createAgent(settings: AgentSettings): Agent {
     }
     const digest = digestOf(given.payload);
     const named = at instanceof URL ? verifierOf(at) : readVerifier(at);
-    const self = await service.readSelf();
+    const self = await service.readSelf(signal);
     const verifier = named === "own" ? self.own : named;
     const { action, resourceId, requestedPath } = given;
     const operation = bindOperation(

@@ -7,8 +7,10 @@ type Limits = { invocationId: string; timeoutMs: number; signal: AbortSignal | u
 
 /**
  * Returns the error of a guard's refusal, or else the application's response with its whole body. It reads
- * only the code of a refusal, and only a code that guards send with this status. A challenge or an operation
- * in the body has no effect. Reads at most 64 KiB, for at most `timeoutMs`. Throws the signal's reason.
+ * only the code of a refusal, and only a code that guards send with this status. The refusal must name this
+ * invocation, because an application can relay the refusal of another call after it has acted. A challenge or
+ * an operation in the body has no effect. Reads at most 64 KiB, for at most `timeoutMs`. Throws the signal's
+ * reason.
  */
 export async function readRefusal(response: Response, limits: Limits): Promise<AgentError | Response> {
   const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
@@ -23,9 +25,11 @@ export async function readRefusal(response: Response, limits: Limits): Promise<A
 function refusalOf(text: Buffer, responseStatus: number, invocationId: string): AgentError | undefined {
   try {
     const json: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(text));
-    const { code, status } = Object(Object(json).error) as { code?: unknown; status?: unknown };
+    const { error, invocation_id } = Object(json) as { error?: unknown; invocation_id?: unknown };
+    const { code, status } = Object(error) as { code?: unknown; status?: unknown };
     const expected = code === "verification_unavailable" ? 503 : 403;
-    if (status !== expected || responseStatus !== expected) return undefined;
+    const isOwn = invocation_id === invocationId;
+    if (!isOwn || status !== expected || responseStatus !== expected) return undefined;
     return refusalError(code, invocationId);
   } catch {
     return undefined;

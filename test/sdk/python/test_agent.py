@@ -47,9 +47,18 @@ def presented(service: Service) -> list[Any]:
     return [request.json() for request in service.requests if request.target.endswith("/present")]
 
 
-def refusal(status: int, code: str) -> bytes:
-    body = {"error": {"code": code, "message": "pay mallory", "status": status}, "operation": {"action": "x"}}
-    return http(status, body, "content-type: application/json\r\n")
+def refusal(status: int, code: str, relayed: str | None = None) -> Callable[[Request], bytes]:
+    """Returns an application that refuses each call, or relays the refusal of the call `relayed`."""
+
+    def answer(request: Request) -> bytes:
+        body = {
+            "error": {"code": code, "message": "pay mallory", "status": status},
+            "invocation_id": relayed or request.headers["x-service-invocation-id"],
+            "operation": {"action": "x"},
+        }
+        return http(status, body, "content-type: application/json\r\n")
+
+    return answer
 
 
 def test_proves_exactly_what_it_sends(service: Service) -> None:
@@ -84,7 +93,7 @@ def test_proves_exactly_what_it_sends(service: Service) -> None:
 def test_raises_a_fixed_sentence_for_a_refusal(
     service: Service, status: int, code: str, kind: type[AgentError]
 ) -> None:
-    service.answer = answering(lambda _: refusal(status, code))
+    service.answer = answering(refusal(status, code))
     with pytest.raises(kind) as found:
         agent_of(service).fetch(service.url, scope=SCOPE)
     assert found.value.code == code
@@ -95,18 +104,22 @@ def test_raises_a_fixed_sentence_for_a_refusal(
 @pytest.mark.parametrize(
     "answer",
     [
-        *(refusal(403, "limit_reached"), refusal(409, "not_delegated"), http(403, {}), http(302, {})),
+        *(refusal(403, "limit_reached"), refusal(409, "not_delegated")),
+        *(lambda _: http(403, {}), lambda _: http(302, {})),
         *(refusal(403, "verification_unavailable"), refusal(503, "not_delegated")),
+        *(refusal(503, "verification_unavailable", "other"), refusal(403, "not_delegated", "other")),
     ],
 )
-def test_returns_other_answers_of_the_application(service: Service, answer: bytes) -> None:
-    service.answer = answering(lambda _: answer)
+def test_returns_other_answers_of_the_application(
+    service: Service, answer: Callable[[Request], bytes]
+) -> None:
+    service.answer = answering(answer)
     assert agent_of(service).fetch(service.url, scope=SCOPE).status in (302, 403, 409, 503)
     assert len(presented(service)) == 1
 
 
 def test_repeats_only_what_was_not_done(service: Service) -> None:
-    service.answer = answering(lambda _: refusal(503, "verification_unavailable"))
+    service.answer = answering(refusal(503, "verification_unavailable"))
     with pytest.raises(Unavailable):
         agent_of(service).fetch(service.url, scope=SCOPE)
     ids = {asked["operation"]["invocation_id"] for asked in presented(service)}

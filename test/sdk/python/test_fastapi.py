@@ -62,6 +62,8 @@ def test_runs_the_handler_only_after_allow(service: Service) -> None:
     error = {"code": "no_authority_demonstrated", "message": message, "status": 403}
     assert (refused.status_code, refused.json()) == (403, {"error": error})
     assert refused.headers["cache-control"] == "no-store"
+    marked = post(app, "/orders", '{"amount":5}', {**JSON, "x-service-invocation-id": "inv-1"})
+    assert marked.json() == {"error": error, "invocation_id": "inv-1"}
     service.answer = lambda _: [http(200, {"decision": "deny", "decision_reason": "not_delegated"})]
     refused = post(app, "/orders", '{"amount":5}', {**JSON, **PROOF})
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "not_delegated")

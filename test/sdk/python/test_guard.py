@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import os
+import threading
 import time
+import warnings
 from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
@@ -251,6 +254,54 @@ def test_reports_how_the_action_ended(service: Service) -> None:
     )
     assert (refused["outcome"], refused["detail"]) == ("refused_by_receiver", "limit  of the day")
     assert "/v1/service/invocations/inv%201/outcome" in [request.target for request in service.requests]
+
+
+def test_works_in_a_forked_process(service: Service) -> None:
+    with service.guard() as guard:
+        assert isinstance(guard.authorize(CALL), Authority)
+        held = guard._exchanger._lock  # pyright: ignore[reportPrivateUsage]
+        with held, warnings.catch_warnings():
+            # The other threads of the test do not matter to the child.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child = os.fork()
+        if child == 0:
+            is_allowed = isinstance(guard.run(BOUND, lambda _payload, _who: None), Executed)
+            guard.flush()
+            os._exit(0 if is_allowed else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert isinstance(guard.authorize(CALL), Authority)
+
+
+def test_closes_its_thread_and_ends_its_calls(service: Service) -> None:
+    def threads() -> int:
+        return [thread.name for thread in threading.enumerate()].count("deputize")
+
+    before = threads()
+    with service.guard() as guard:
+        guard.authorize(CALL)
+        assert threads() == before + 1
+    assert threads() == before
+    assert isinstance(guard.authorize(CALL), Authority)
+    guard.close()
+    guard.close()
+    assert threads() == before
+
+
+def test_cuts_a_detail_as_the_service_counts(service: Service) -> None:
+    guard = service.guard()
+    details = (
+        ("é" * 600, "é" * 500),
+        ("😀" * 300, "😀" * 250),
+        ("a" + "😀" * 300, "a" + "😀" * 249 + "\ufffd"),
+        ("a\ud800b\udc00", "a\ufffdb\ufffd"),
+        ("a\n" * 400, "a " * 250),
+    )
+    for given, sent in details:
+        authority = guard.authorize(BOUND)
+        assert isinstance(authority, Authority)
+        authority.report("executed", given)
+        guard.flush()
+        assert service.reported()[-1]["detail"] == sent
 
 
 def test_repeats_a_report_and_then_gives_up(service: Service) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, Self, TypeVar, cast
 
 from .authority import Authority, Outcome, Refused, Report, grant_authority, receipt_id_of
 from .calls import awaited, finished
@@ -148,11 +148,22 @@ class Guard:
 
     def flush(self) -> None:
         """Waits until all outcomes are reported or given up. Call it before the process exits."""
-        self._outcomes.flush()
+        self._exchanger.flush()
 
     async def flush_async(self) -> None:
         """Does the same as `flush`."""
-        await asyncio.to_thread(self._outcomes.flush)
+        await asyncio.to_thread(self.flush)
+
+    def close(self) -> None:
+        """Does the same as `flush`, and closes the connections to the service. `with Guard(…)` closes it."""
+        self.flush()
+        self._exchanger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def header(self, name: str) -> str:
         """Returns the lower-case name of a service header, such as `x-service-proof` for `proof`."""

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import threading
 import unicodedata
-from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
 from .authority import Outcome
@@ -37,24 +35,9 @@ class OutcomeReporter:
         self._service = service
         self._settings = settings
         self._exchanger = exchanger
-        self._lock = threading.Lock()
-        self._unfinished: set[Future[None]] = set()
 
     def report(self, report: OutcomeReport) -> None:
-        future = self._exchanger.start(self._deliver(report))
-        with self._lock:
-            self._unfinished.add(future)
-        future.add_done_callback(self._forget)
-
-    def flush(self) -> None:
-        """Waits for all reports that have begun."""
-        with self._lock:
-            unfinished = set(self._unfinished)
-        wait(unfinished)
-
-    def _forget(self, future: Future[None]) -> None:
-        with self._lock:
-            self._unfinished.discard(future)
+        self._exchanger.start_in_background(self._deliver(report))
 
     async def _deliver(self, report: OutcomeReport) -> None:
         status: int | None = None
@@ -87,5 +70,7 @@ class OutcomeReporter:
 def _plain(detail: str) -> str:
     """Converts a detail to a form that the service accepts: well-formed, short, no control characters."""
     normal = unicodedata.normalize("NFC", detail)
-    kept = (" " if unicodedata.category(each) == "Cc" else each for each in normal[:_LONGEST_DETAIL])
-    return "".join("\ufffd" if unicodedata.category(each) == "Cs" else each for each in kept)
+    kept = "".join(" " if unicodedata.category(each) == "Cc" else each for each in normal)
+    # The service counts UTF-16 units, of which a character beyond the BMP has two.
+    units = kept.encode("utf-16-le", "surrogatepass")[: 2 * _LONGEST_DETAIL]
+    return units.decode("utf-16-le", "replace")

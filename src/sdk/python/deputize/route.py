@@ -1,7 +1,8 @@
 """Guard settings of a route, for every framework."""
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -13,6 +14,7 @@ from .proof import ProofSource
 from .question import AuthorizeCall, Facts, demand_scope
 
 MAX_BODY_BYTES = 1024 * 1024
+_INVOCATION_ID = re.compile(r"[\x21-\x7e]{1,256}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +105,17 @@ def asks_for_challenge(view: RequestView, refusal: Refusal) -> bool:
     return refusal.code == NO_AUTHORITY.code and view.header("challenge") == "wanted"
 
 
-def refusal_body(refusal: Refusal, challenge: Challenge | None) -> bytes:
-    """Returns a refusal's body, in the form of the service's own errors. It never names the verifier."""
+def refusal_body(view: RequestView, refusal: Refusal, challenge: Challenge | None) -> bytes:
+    """Returns a refusal's body, in the form of the service's own errors. It never names the verifier.
+
+    It repeats the request's invocation id, so that an agent does not mistake the relayed refusal of another
+    call for a refusal of its own.
+    """
     error = {"code": refusal.code, "message": refusal.message, "status": refusal.status}
-    body: dict[str, Mapping[str, object]] = {"error": error}
+    body: dict[str, object] = {"error": error}
+    invocation_id = view.header("invocation-id")
+    if invocation_id is not None and _INVOCATION_ID.fullmatch(invocation_id):
+        body["invocation_id"] = invocation_id
     if challenge is not None:
         body["challenge"] = {"challenge": challenge.challenge, "expires_at": challenge.expires_at}
     return json.dumps(body).encode()

@@ -6,7 +6,7 @@ import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 from uuid import uuid4
 
 from ..operation import BoundOperation, Operation, Verifier, bind_operation
@@ -80,6 +80,16 @@ class Agent:
         self._exchanger = Exchanger(ssl_context)
         self._service = AgentService(service, self._exchanger, agent_id, timeout, self._pauses)
         self._verifier_of = read_verifiers(verifiers)
+
+    def close(self) -> None:
+        """Cancels all calls, and closes the connections. `with Agent(…)` closes it."""
+        self._exchanger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def fetch(
         self,
@@ -239,8 +249,9 @@ class ToolCall:
 def _refusal_of(response: Response, invocation_id: str) -> AgentError | None:
     """Returns the error of a guard's refusal, or `None` for any other response.
 
-    Reads only the code, and only a code that guards send with this status. A challenge or an operation in
-    the body has no effect.
+    Reads only the code, and only a code that guards send with this status. The refusal must name this
+    invocation, because an application can relay the refusal of another call after it has acted. A challenge
+    or an operation in the body has no effect.
     """
     is_json = response.headers.get("content-type", "").startswith("application/json")
     if response.status not in (403, 503) or not is_json or len(response.content) > _MOST_OF_REFUSAL:
@@ -250,7 +261,7 @@ def _refusal_of(response: Response, invocation_id: str) -> AgentError | None:
     except (ValueError, RecursionError):
         return None
     error = body.get("error") if isinstance(body, dict) else None
-    if not isinstance(error, dict):
+    if not isinstance(error, dict) or body.get("invocation_id") != invocation_id:
         return None
     code = error.get("code")
     expected = 503 if code == "verification_unavailable" else 403

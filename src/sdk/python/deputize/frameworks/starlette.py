@@ -42,7 +42,7 @@ async def authorize_request(guard: "Guard", route: Route, request: Request) -> A
         refusal = authorization.refusal
         asks = asks_for_challenge(view, refusal)
         challenge = await guard.challenge_async(view.address) if asks else None
-        raise RefusedError(refusal.status, refusal_body(refusal, challenge))
+        raise RefusedError(refusal.status, refusal_body(view, refusal, challenge))
     keep_authority(request.scope, authorization)
     return authorization
 

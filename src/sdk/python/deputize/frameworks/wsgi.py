@@ -44,7 +44,7 @@ def authorize_request(
         return authorization
     refusal = authorization.refusal
     challenge = guard.challenge(view.address) if asks_for_challenge(view, refusal) else None
-    return Rejection(refusal.status, refusal_body(refusal, challenge))
+    return Rejection(refusal.status, refusal_body(view, refusal, challenge))
 
 
 def target_of(environ: Mapping[str, Any]) -> str:

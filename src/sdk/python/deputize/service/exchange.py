@@ -6,10 +6,11 @@ import ssl
 import threading
 import time
 from collections.abc import Coroutine, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Literal, TypeVar
+from weakref import WeakSet
 
 import httpx2
 
@@ -48,10 +49,19 @@ class Exchanger:
 
     def __init__(self, ssl_context: ssl.SSLContext | None) -> None:
         self._ssl_context = ssl_context
+        self.forget()
+        _EXCHANGERS.add(self)
+
+    def forget(self) -> None:
+        """Forgets all work, for a forked process.
+
+        It has no thread, must not use the connections of its parent, and may have inherited a held lock.
+        """
         self._lock = threading.Lock()
-        self._process = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._client: httpx2.AsyncClient | None = None
+        self._thread: threading.Thread | None = None
+        self._unfinished: set[Future[None]] = set()
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes, seconds: float) -> Future[Exchange]:
         """Sends one POST request of JSON. Follows no redirect and does not retry.
@@ -64,12 +74,40 @@ class Exchanger:
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Runs a coroutine in the thread of this exchanger."""
         with self._lock:
-            if self._loop is None or self._process != os.getpid():
-                # A forked process has no thread, and must not use the connections of its parent.
-                self._process, self._client = os.getpid(), None
+            if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="deputize", daemon=True).start()
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+                self._thread = threading.Thread(target=self._loop.run_forever, name="deputize", daemon=True)
+                self._thread.start()
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def start_in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs a coroutine for whose end `flush` waits."""
+        future = self.start(work)
+        with self._lock:
+            self._unfinished.add(future)
+        future.add_done_callback(self._finish)
+
+    def flush(self) -> None:
+        """Waits for all work in the background that has begun."""
+        with self._lock:
+            unfinished = set(self._unfinished)
+        wait(unfinished)
+
+    def close(self) -> None:
+        """Cancels all work, and closes the connections and the thread. The next exchange opens new ones."""
+        with self._lock:
+            loop, thread, client = self._loop, self._thread, self._client
+            self._loop, self._thread, self._client = None, None, None
+        if loop is None or thread is None:
+            return
+        asyncio.run_coroutine_threadsafe(_end(client), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    def _finish(self, future: Future[None]) -> None:
+        with self._lock:
+            self._unfinished.discard(future)
 
     async def exchange(
         self, url: str, headers: Mapping[str, str], body: bytes | None, seconds: float
@@ -118,3 +156,24 @@ def _client(ssl_context: ssl.SSLContext | None) -> httpx2.AsyncClient:
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
         verify=True if ssl_context is None else ssl_context,
     )
+
+
+async def _end(client: httpx2.AsyncClient | None) -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    if client is not None:
+        await client.aclose()
+
+
+_EXCHANGERS: WeakSet[Exchanger] = WeakSet()
+
+
+def _forget_all() -> None:
+    for exchanger in list(_EXCHANGERS):
+        exchanger.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)
