@@ -244,6 +244,8 @@ export type CertificateRow = {
   request_id: string;
   approved_scope: string[];
   ceiling_scope: string[] | null;
+  /** The hash of the only action that it allows, with its verifier. Null: every action within its scopes. */
+  only_action: Buffer | null;
   cert_json: string;
   status: "approved" | "revoked";
   issued_at: Date;

@@ -56,6 +56,7 @@ export function itemFor(records: Records, changes: Partial<DecisionItem> = {}): 
     rootAccountId: records.accountId,
     certId: records.certId,
     requiredScope: "data:read",
+    action: null,
     receiptHead: '{"agent_id":"a",',
     grantedScope: ["data:read", "payments:send"],
     receiptTail: ',"human_id":"h"}',

@@ -211,6 +211,8 @@ alter table delegation_requests add column linked_request_id text;
 const ASKED = `
 -- The refusal that an agent asks about, and the hash of the refused action with its verifier.
 alter table delegation_requests add column refusal jsonb, add column refused_action bytea;
+-- The only action that the certificate allows, as the same hash. Null: every action within its scopes.
+alter table certificates add column only_action bytea;
 `;
 
 const CREDITED = `

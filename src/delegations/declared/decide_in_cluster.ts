@@ -174,6 +174,7 @@ async function decide(
         approvedScope: approval.approvedScopes,
         expiry: { at: null, inSeconds: null },
         constraints: [],
+        once: false,
         channel: "kubernetes",
         decider,
       });

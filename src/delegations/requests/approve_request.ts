@@ -150,6 +150,7 @@ async function storeCertificate(
     agent_id,
     request_id,
     approved_scope: [...grant.scope],
+    only_action: grant.onlyAction,
     cert_json: certJson,
     status: "approved",
     issued_at: timeOf(grant.issuedAt),

@@ -30,6 +30,8 @@ export type Grant = {
   issuedAt: number;
   /** `null`: valid until revoked. */
   end: number | null;
+  /** The only action that it allows, which the certificate itself does not name. `null`: any. */
+  onlyAction: Buffer | null;
 };
 
 /**

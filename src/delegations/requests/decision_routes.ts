@@ -25,6 +25,7 @@ const approveBody = z.object({
     .max(MAX_SCOPES)
     .optional()
     .describe("Scopes of a second, linked delegation, without the max_amount of `constraints`"),
+  once: z.boolean().optional().describe("Only the refused action, once within 10 minutes"),
   ...expiryFields,
 });
 
@@ -66,6 +67,7 @@ export function approveRoute(deps: Deps): Route {
         expiry: readExpiry(body),
         constraints: body.constraints ?? [],
         separateScope: body.separate_scope,
+        once: body.once ?? false,
         channel: "session",
         decider: memberDecider(caller),
       });

@@ -29,7 +29,14 @@ export type ApprovalTerms = {
   expiry: RequestedExpiry;
   /** Constraints in addition to the requested ones. */
   constraints: readonly unknown[];
+  /** Whether the grant is only for the refused action, for one time within ten minutes. */
+  once: boolean;
 };
+
+/** Seconds in which an approval for one time can be used. */
+export const ONCE_SECONDS = 600;
+/** Its window is longer than its life, because clocks of processes differ. */
+const ONCE = { type: "max_rate", count: 1, window_s: 2 * ONCE_SECONDS };
 
 type JudgedApproval = {
   request: RequestRecord;
@@ -80,7 +87,7 @@ function grantOf({ owner, agent, request, terms, now }: GrantInput): Grant {
     at: request.requested_expires_at && unixSeconds(request.requested_expires_at),
     inSeconds: request.requested_expires_in,
   };
-  return {
+  const grant = {
     certId: newCertificateId(),
     owner,
     agent,
@@ -88,6 +95,34 @@ function grantOf({ owner, agent, request, terms, now }: GrantInput): Grant {
     constraints: mergeConstraints(request.constraints, terms.constraints),
     issuedAt: signingSeconds(now),
     end: approvedEnd(requested, terms.expiry, now),
+    onlyAction: null,
+  };
+  return terms.once ? forOneTime(grant, request, terms, now) : grant;
+}
+
+/**
+ * Narrows a grant to the refused action. Throws `invalid_request` if the service does not know the action or
+ * a holder of the agent's own key could use the certificate elsewhere, and `scope_not_requested` and
+ * `invalid_expiry` for terms that the action does not need.
+ */
+function forOneTime(grant: Grant, request: RequestRecord, terms: ApprovalTerms, now: Date): Grant {
+  const { refusal, refused_action: action } = request;
+  if (refusal === null || action === null || grant.agent.vault_key_id === null) {
+    throw new ApiError("invalid_request", "body.once: the refused action is not known");
+  }
+  const { required_scope: scope } = refusal;
+  if (grant.scope.length !== 1 || grant.scope[0] !== scope) {
+    throw new ApiError("scope_not_requested", `approved_scope: must be ${scope} only, with once`);
+  }
+  if (terms.expiry.at !== null || terms.expiry.inSeconds !== null) {
+    throw new ApiError("invalid_expiry", "With once, the expiry cannot be chosen");
+  }
+  const end = unixSeconds(now) + ONCE_SECONDS;
+  return {
+    ...grant,
+    constraints: [...grant.constraints, ONCE],
+    end: grant.end === null ? end : Math.min(grant.end, end),
+    onlyAction: action,
   };
 }
 

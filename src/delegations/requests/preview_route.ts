@@ -32,6 +32,7 @@ const query = z.object({
     .max(MAX_CONSTRAINT_TEXT)
     .optional()
     .describe("A JSON list of constraints in addition to the requested ones"),
+  once: z.literal("true").optional(),
   expires_at: isoTimeInput.optional(),
   expires_in: z.preprocess(numberOf, expirySeconds).optional(),
 });
@@ -81,6 +82,7 @@ export function previewRoute(deps: { db: Database; clock: Clock }): Route {
         approvedScope,
         expiry: readExpiry(query),
         constraints: readConstraints(query.constraints),
+        once: query.once === "true",
       });
       const { cert_id, ...certificate } = fields;
       return {

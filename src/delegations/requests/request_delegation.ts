@@ -124,6 +124,7 @@ function checkGrantable(
     constraints: newRequest.constraints,
     issuedAt: signingSeconds(now),
     end: endOf(newRequest.expiry, now),
+    onlyAction: null,
   });
 }
 

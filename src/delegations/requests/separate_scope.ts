@@ -26,6 +26,7 @@ export function separateTerms(
       "body.separate_scope: a request that a Delegation object declares leads to only one delegation",
     );
   }
+  if (terms.once) throw new ApiError("invalid_request", "body.separate_scope: cannot be combined with once");
   if (scope.length === 0) throw new ApiError("scope_not_requested", "separate_scope: must not be empty");
   const both = intersectScopes([...terms.approvedScope], [...scope]);
   if (both.length > 0) {

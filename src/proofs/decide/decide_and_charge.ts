@@ -62,6 +62,7 @@ const RULES_OF_OBJECTIONS = (
     "delegation_revoked",
     "revocation_state_unavailable",
     "ceiling_exceeded",
+    "not_delegated",
   ] as const
 )
   .map((reason) => `when '${reason}' then '${JSON.stringify({ rule: REASONS[reason].rule })}'`)
@@ -105,14 +106,15 @@ link as (
 ),
 fresh as (${form === "plain" ? FRESH_PLAIN : FRESH}),
 pinned as (
-  select c.account_id, c.cert_id, c.status, c.ceiling_scope from certificates c
+  select c.account_id, c.cert_id, c.status, c.ceiling_scope, c.only_action from certificates c
   where (c.account_id, c.cert_id) in (select account_id, cert_id from link)
   order by c.account_id, c.cert_id for share
 ),
 state as (
   select link.n, bool_or(c.status = 'revoked') as revoked, bool_or(c.cert_id is null) as unknown,
          bool_or(c.ceiling_scope is not null) as has_ceiling,
-         bool_or(c.ceiling_scope is not null and not link.required_scope = any (c.ceiling_scope)) as over_ceiling
+         bool_or(c.ceiling_scope is not null and not link.required_scope = any (c.ceiling_scope)) as over_ceiling,
+         bool_or(c.only_action is not null and c.only_action is distinct from link.action) as other_action
   from link
   left join pinned c on c.account_id = link.account_id and c.cert_id = link.cert_id
   group by link.n
@@ -133,6 +135,7 @@ judged as (
       when state.revoked then 'delegation_revoked'
       when state.unknown then 'revocation_state_unavailable'
       when fresh.decision = 'allow' and state.over_ceiling then 'ceiling_exceeded'
+      when fresh.decision = 'allow' and state.other_action then 'not_delegated'
     end as objection
   ) as ruled
   cross join lateral (

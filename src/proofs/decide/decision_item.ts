@@ -27,6 +27,8 @@ export type DecisionItem = {
   explanation: string | null;
   /** The operation that the proof is bound to. An operation is decided only once. */
   invocation: { id: string; operationHash: Buffer } | null;
+  /** The hash of the operation's action with its verifier. Null for a proof that is bound to nothing. */
+  action: Buffer | null;
   /** The sorted scopes that the chain grants. The current ceiling, or an acceptance, may narrow them. */
   grantedScope: string[];
   /** The parts of the receipt's canonical JSON before the decision and after the granted scopes. */
@@ -64,19 +66,20 @@ const ITEM: Columns<DecisionItem> = {
 };
 
 /** A certificate whose state the deciding statement reads for an item. */
-type Link = { n: number; accountId: string; certId: string; requiredScope: string };
+type Link = Pick<DecisionItem, "requiredScope" | "action"> & { n: number; accountId: string; certId: string };
 
 const LINK: Columns<Link> = {
   n: ["int", (link) => link.n],
   account_id: ["uuid", (link) => link.accountId],
   cert_id: ["text", (link) => link.certId],
   required_scope: ["text", (link) => link.requiredScope],
+  action: ["bytea", (link) => link.action],
 };
 
 /** Returns the parameters: the price of a decision, then the columns of items and of their certificates. */
 export function parametersOf(items: readonly DecisionItem[], priceMicroUsd: number): unknown[] {
-  const links = items.flatMap(({ certificates, requiredScope }, n) =>
-    certificates.map((certificate) => ({ n, requiredScope, ...certificate })),
+  const links = items.flatMap(({ certificates, requiredScope, action }, n) =>
+    certificates.map((certificate) => ({ n, requiredScope, action, ...certificate })),
   );
   return [priceMicroUsd, ...arraysOf(ITEM, items), ...arraysOf(LINK, links)];
 }

@@ -10,13 +10,19 @@ export type ActiveCertificate = {
 };
 
 /** Selects the certificate to present: by id, or the newest that grants a scope, or the newest of all. */
-export type CertificateChoice = { certId?: string | undefined; requiredScope?: string | undefined };
+export type CertificateChoice = {
+  certId?: string | undefined;
+  requiredScope?: string | undefined;
+  /** The hash of the action with its verifier. Certificates for one time match only their own action. */
+  action?: Buffer | undefined;
+};
 
 const MOST = 100;
 
 /**
  * Returns the agent's active certificates that match the choice, newest first, at most 100. A certificate
- * grants a scope only if its own scopes and its platform's current ceiling both contain that scope.
+ * grants a scope only if its own scopes and its platform's current ceiling both contain that scope. A
+ * certificate for one time is active until its action was allowed.
  */
 export async function findActiveCertificates(
   db: Database,
@@ -30,7 +36,16 @@ export async function findActiveCertificates(
     .orderBy("issued_at", "desc")
     .orderBy("cert_id", "desc")
     .limit(MOST);
-  const { certId, requiredScope } = choice;
+  const { certId, requiredScope, action } = choice;
+  if (action === undefined) query.whereNull("only_action");
+  else {
+    query.whereRaw(
+      `(only_action is null or only_action = ? and not exists (
+         select from audit_events e where e.cert_id = certificates.cert_id and e.decision = 'allow'
+           and e.verifier_account_id is null))`,
+      [action],
+    );
+  }
   if (certId !== undefined) query.andWhere({ cert_id: certId });
   if (requiredScope !== undefined) {
     query.whereRaw("approved_scope && ?", [scopesGranting(requiredScope)]);

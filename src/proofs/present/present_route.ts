@@ -20,7 +20,7 @@ import {
   VaultRefused,
 } from "../../vault/client.ts";
 import { sealRefusal } from "../asking/refusal.ts";
-import { contextOf, type Operation, operationSchema } from "../operation.ts";
+import { contextOf, namedActionHash, type Operation, operationSchema } from "../operation.ts";
 import { type ActiveCertificate, findActiveCertificates, readCertificate } from "./active_certificate.ts";
 import { type AnswerableDeps, readAnswerable } from "./answerable_challenge.ts";
 import { encodeProofRef } from "./proof_ref.ts";
@@ -128,7 +128,12 @@ export async function buildProof(
   const challengeOf = await readAnswerable(deps, caller, asked);
   const agent = await findAgent(db, caller, asked);
   const sessionContext = readContext(agent.agent_id, asked);
-  const choice = { certId: asked.cert_id, requiredScope: asked.required_scope };
+  const { operation } = asked;
+  const choice = {
+    certId: asked.cert_id,
+    requiredScope: asked.required_scope,
+    action: operation && namedActionHash(operation),
+  };
   const [certificate, ...others] = await findActiveCertificates(db, agent.agent_id, choice, now);
   if (certificate === undefined) throw notDelegated(deps, agent.agent_id, asked, now);
   const certificateText = await readCertificate(db, certificate);

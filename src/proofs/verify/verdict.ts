@@ -15,7 +15,7 @@ import type { DecisionItem } from "../decide/decision_item.ts";
 import { receiptParts } from "../decide/decision_receipt.ts";
 import { explain } from "../decide/explanation.ts";
 import { DENIALS, type DenyReason } from "../decide/reasons.ts";
-import { operationHash, writtenRequestHash } from "../operation.ts";
+import { namedActionHash, operationHash, writtenRequestHash } from "../operation.ts";
 import type { OpenChallenge } from "../present/challenge.ts";
 import type { VerifyCall } from "./call.ts";
 
@@ -119,6 +119,7 @@ export function judge(
           operationHash: operationHash({ operation, requiredScope, context }),
         }
       : null,
+    action: operation ? namedActionHash(operation) : null,
     rootAccountId: root?.accountId ?? null,
     eventId,
     decidedAt: now,
