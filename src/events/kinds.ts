@@ -4,6 +4,12 @@ const text = z.string().min(1);
 const scopes = z.array(text);
 const connectionId = text.describe("The connection that the event belongs to");
 const accountId = text.describe("The account's id");
+const narrowKey = {
+  connection_id: connectionId,
+  api_key_prefix: text,
+  role: z.enum(["agent", "verify"]),
+  agent_id: text.nullable().describe("The agent of an agent key"),
+};
 const delegation = { request_id: text, connection_id: connectionId, org_id: accountId, agent_id: text };
 
 /**
@@ -27,6 +33,23 @@ export const eventKinds = {
   "connection.key_rotated": {
     meaning: "The connection's API key was rotated",
     fields: z.strictObject({ connection_id: connectionId, api_key_prefix: text, previous_prefix: text }),
+    secrets: [],
+  },
+  "connection.key_created": {
+    meaning: "An agent key or a verify key was created",
+    fields: z.strictObject({
+      ...narrowKey,
+      made_with: text.nullable().describe("Prefix of the key that created it, or operator; null: a person"),
+    }),
+    secrets: [],
+  },
+  "connection.key_ended": {
+    meaning: "An agent key or a verify key ends, alone",
+    fields: z.strictObject({
+      ...narrowKey,
+      ended_at: text.describe("When it ends: after the grace period if it was replaced"),
+      ended_with: text.nullable().describe("Prefix of the key that ended it, or operator; null: a person"),
+    }),
     secrets: [],
   },
   "connection.removed": {

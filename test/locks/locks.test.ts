@@ -35,7 +35,6 @@ const withoutLock: Record<string, string> = {
   withdraw_platform_adoption: "deletes one row",
   withdraw_agent_adoption: "deletes one row",
   create_challenge: "changes nothing",
-  end_api_key: "ends one key in one statement, whatever its state",
   present_proof: "inserts one row",
   report_outcome: "inserts one row",
   check_receipt: "changes nothing",

@@ -2,6 +2,7 @@ import { expect } from "vitest";
 import type { TestApi } from "../support/api.ts";
 import { insertDelivery } from "../support/deliveries.ts";
 import type { HttpAnswer } from "../support/http.ts";
+import { createKey } from "../support/narrow_keys.ts";
 import { delegated, registerPlatform } from "../support/platform_world.ts";
 import {
   expectNoEvent,
@@ -148,6 +149,23 @@ export const platformRaces: Record<string, RaceRow[]> = {
   ],
   rotate_api_key: ofConnection(byOwner("POST", "/rotate-key")),
   create_api_key: ofConnection(byOwner("POST", "/keys", { role: "verify" })),
+  end_api_key: [
+    {
+      title: "that another call ends",
+      gets: ["200"],
+      async prepare(api) {
+        const own = await owned(api);
+        const { body } = await createKey(api, own.platform, { role: "verify" });
+        const prefix = String(body.api_key_prefix);
+        return {
+          holds: lockConnection(own),
+          meanwhile: ["update narrow_keys set ended_at = now() where key_prefix = $1", prefix],
+          call: () => byOwner("DELETE", `/keys/${prefix}`)(own),
+          check: () => expectNoEvent(api, own, "connection.key_ended"),
+        };
+      },
+    },
+  ],
   end_former_api_keys: ofConnection(byOwner("POST", "/end-former-keys"), { gets: ["200"] }),
   remove_connection: ofConnection(byOwner("DELETE", ""), {
     gets: ["200"],

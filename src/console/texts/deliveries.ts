@@ -2,6 +2,8 @@
 const EVENTS: Record<string, string | undefined> = {
   "connection.created": "The platform was registered",
   "connection.key_rotated": "The API key was replaced",
+  "connection.key_created": "An agent key or a verify key was created",
+  "connection.key_ended": "An agent key or a verify key ends",
   "connection.removed": "The platform was removed",
   "delegation.approved": "A request was approved",
   "delegation.denied": "A request was denied",

@@ -48,6 +48,21 @@ export const eventExamples: { [T in EventType]: EventFields<T> } & {
     api_key_prefix: "dpz_7yxyfaBE",
     previous_prefix: "dpz_qAwkO6OP",
   },
+  "connection.key_created": {
+    connection_id: CONNECTION,
+    api_key_prefix: "dpza_Yq0L4uPd",
+    role: "agent",
+    agent_id: AGENT,
+    made_with: "dpz_7yxyfaBE",
+  },
+  "connection.key_ended": {
+    connection_id: CONNECTION,
+    api_key_prefix: "dpza_Yq0L4uPd",
+    role: "agent",
+    agent_id: AGENT,
+    ended_at: NOW,
+    ended_with: null,
+  },
   "connection.removed": { connection_id: CONNECTION, org_id: ACCOUNT, removed_at: NOW },
   "delegation.approved": {
     ...granted,

@@ -6,6 +6,7 @@ import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/paginat
 import { idText, isoTime } from "../../input/schemas.ts";
 import type { ActionLimits } from "../../rates/action_limits.ts";
 import { type KeyRole, narrowRoles, type Route, route } from "../../route.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { ownConnection } from "../platform_record.ts";
 import { isKeyPrefix } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
@@ -14,6 +15,7 @@ import { createNarrowKey, endNarrowKey, KEPT_SECONDS, requireAgent } from "./nar
 /** Dependencies of the routes of API keys. */
 export type KeyDeps = {
   db: Database;
+  secretBox: SecretBox;
   clock: Clock;
   apiKeys: Pick<ApiKeyFinder, "forget">;
   actionLimits: ActionLimits;
@@ -43,7 +45,8 @@ const created = z.object({ api_key: z.string().describe("Shown once"), api_key_p
 export type CreatedKey = z.infer<typeof created>;
 
 /** `POST …/connections/{connection_id}/keys`: creates an API key for one agent or for verifying. */
-function createKeyRoute({ db, clock, actionLimits }: KeyDeps): Route {
+function createKeyRoute(deps: KeyDeps): Route {
+  const { db, actionLimits } = deps;
   return route({
     id: "create_api_key",
     method: "POST",
@@ -71,7 +74,7 @@ function createKeyRoute({ db, clock, actionLimits }: KeyDeps): Route {
       const { accountId, person, keyPrefix = null } = caller;
       const key = { accountId, connectionId, role, agentId: agent_id, madeWith: keyPrefix };
       const maker = [connectionId, person?.accountId ?? "application"];
-      const row = await actionLimits.within("create_key", maker, () => createNarrowKey({ db, clock }, key));
+      const row = await actionLimits.within("create_key", maker, () => createNarrowKey(deps, key));
       return {
         body: { api_key: row.apiKey, api_key_prefix: row.key_prefix },
         activityDetails: { api_key_prefix: row.key_prefix },
@@ -174,7 +177,8 @@ function endKeyRoute(deps: KeyDeps): Route {
     errors: ["not_found"],
     async handle({ caller, params: { connection_id, api_key_prefix } }) {
       const connectionId = await ownConnection(deps.db, caller, connection_id);
-      const endedAt = await endNarrowKey(deps, connectionId, api_key_prefix);
+      const key = { connection_id: connectionId, key_prefix: api_key_prefix };
+      const endedAt = await endNarrowKey(deps, key, caller.keyPrefix ?? null);
       return { body: { ended_at: endedAt.toISOString() } };
     },
   });

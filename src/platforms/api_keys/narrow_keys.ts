@@ -2,7 +2,9 @@ import { addSeconds, type Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import type { NarrowKeyRow } from "../../db/key_tables.ts";
 import { ApiError } from "../../errors.ts";
+import { appendEvent, appendEvents } from "../../events/outbox.ts";
 import type { NarrowRole } from "../../route.ts";
+import type { SecretBox } from "../../secret_box.ts";
 import { findConnection, lockConnection } from "../platform_record.ts";
 import { BY_OPERATOR, newApiKey } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
@@ -27,13 +29,16 @@ export type NewNarrowKey = {
 /** A new row, and the key itself, which is shown or delivered once. */
 export type CreatedNarrowKey = NarrowKeyRow & { apiKey: string };
 
-type Deps = { db: Database; clock: Clock };
+type Deps = { db: Database; secretBox: SecretBox; clock: Clock };
 
 /**
  * Creates an API key that may do less than a full key. It ends together with its agent and its connection.
  * Replacing the full key does not end it. Throws `not_found`, `agent_disabled` and `key_limit`.
  */
-export async function createNarrowKey({ db, clock }: Deps, key: NewNarrowKey): Promise<CreatedNarrowKey> {
+export async function createNarrowKey(
+  { db, secretBox, clock }: Deps,
+  key: NewNarrowKey,
+): Promise<CreatedNarrowKey> {
   const { accountId, connectionId, agentId } = key;
   return db.transaction(async (tx) => {
     await lockConnection(tx, connectionId);
@@ -44,16 +49,17 @@ export async function createNarrowKey({ db, clock }: Deps, key: NewNarrowKey): P
       .whereRaw("made_with is distinct from ?", BY_OPERATOR)
       .count<{ count: string }[]>();
     if (Number(live[0]?.count) >= MAX_KEYS) throw new ApiError("key_limit");
-    return addNarrowKey(tx, key, clock.now());
+    return addNarrowKey(tx, secretBox, key, clock.now());
   });
 }
 
 /**
- * Creates a key in a transaction that holds the connection's lock. Removes keys that ended more than seven
- * days ago.
+ * Creates a key in a transaction that holds the connection's lock, and emits `connection.key_created`.
+ * Removes keys that ended more than seven days ago.
  */
 export async function addNarrowKey(
   tx: Transaction,
+  secretBox: SecretBox,
   { accountId, connectionId, role, agentId, madeWith }: NewNarrowKey,
   now: Date,
 ): Promise<CreatedNarrowKey> {
@@ -74,6 +80,8 @@ export async function addNarrowKey(
     rotation_request: null,
   };
   await tx("narrow_keys").insert(row);
+  const fields = { ...shownFields(row), made_with: madeWith };
+  await appendEvent(tx, secretBox, { type: "connection.key_created", connectionId, fields }, now);
   return { ...row, apiKey };
 }
 
@@ -98,24 +106,50 @@ async function removeOldKeys(tx: Transaction, connectionId: string, before: Date
   if (prefixes.length > 0) await tx("key_uses").whereIn("key_prefix", prefixes).delete();
 }
 
+function shownFields({ connection_id, key_prefix, role, agent_id }: NarrowKeyRow) {
+  return { connection_id, api_key_prefix: key_prefix, role, agent_id };
+}
+
+/** Emits `connection.key_ended` for keys of one connection. `endedWith` is like the maker of a new key. */
+export async function noteEnded(
+  tx: Transaction,
+  secretBox: SecretBox,
+  keys: readonly NarrowKeyRow[],
+  { end, endedWith, now }: { end: Date; endedWith: string | null; now: Date },
+): Promise<void> {
+  const ended = { ended_at: end.toISOString(), ended_with: endedWith };
+  const events = keys.map((key) => ({
+    type: "connection.key_ended" as const,
+    connectionId: key.connection_id,
+    fields: { ...shownFields(key), ...ended },
+  }));
+  await appendEvents(tx, secretBox, events, now);
+}
+
 /**
- * Ends a narrow key immediately. Returns the time of its end; a repeated call returns the same time. Throws
- * `not_found` if the connection has no such narrow key.
+ * Ends a narrow key immediately, and emits `connection.key_ended`. `endedWith` is the prefix of the caller's
+ * key. Returns the time of its end; a repeated call returns the same time. Throws `not_found` if the
+ * connection has no such narrow key.
  */
 export async function endNarrowKey(
-  { db, clock, apiKeys }: Deps & { apiKeys: Pick<ApiKeyFinder, "forget"> },
-  connectionId: string,
-  prefix: string,
+  { db, secretBox, clock, apiKeys }: Deps & { apiKeys: Pick<ApiKeyFinder, "forget"> },
+  key: { connection_id: string; key_prefix: string },
+  endedWith: string | null,
 ): Promise<Date> {
-  const key = { connection_id: connectionId, key_prefix: prefix };
-  const now = clock.now();
-  await db("narrow_keys")
-    .where({ ...key, ended_at: null })
-    .update({ ended_at: now, undelivered_sealed: null });
-  const row = await db("narrow_keys").where(key).first("ended_at");
-  if (row === undefined) throw new ApiError("not_found");
-  apiKeys.forget([prefix]);
-  return row.ended_at ?? now;
+  const endedAt = await db.transaction(async (tx) => {
+    await lockConnection(tx, key.connection_id);
+    const now = clock.now();
+    const ended = await tx("narrow_keys")
+      .where({ ...key, ended_at: null })
+      .update({ ended_at: now, undelivered_sealed: null })
+      .returning("*");
+    await noteEnded(tx, secretBox, ended, { end: now, endedWith, now });
+    const row = await tx("narrow_keys").where(key).first("ended_at");
+    if (row === undefined) throw new ApiError("not_found");
+    return row.ended_at ?? now;
+  });
+  apiKeys.forget([key.key_prefix]);
+  return endedAt;
 }
 
 /**

@@ -8,7 +8,7 @@ import type { ActionLimits } from "../../rates/action_limits.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { BY_OPERATOR, undeliveredAgentKeyContext } from "../api_keys/api_key.ts";
 import type { ApiKeyFinder } from "../api_keys/api_key_finder.ts";
-import { addNarrowKey } from "../api_keys/narrow_keys.ts";
+import { addNarrowKey, noteEnded } from "../api_keys/narrow_keys.ts";
 import { type CheckChange, findConnection, lockConnection } from "../platform_record.ts";
 import { boundConnectionCheck } from "./bound_owner.ts";
 import { findDeclaredAgent } from "./declared_agent.ts";
@@ -97,9 +97,9 @@ async function makeKey(deps: Deps, wanted: WantedKey, connection: string): Promi
     }
     const { account_id: accountId, connection_id: connectionId, agent_id: agentId } = agent;
     const now = clock.now();
-    const ended = await endObjectKeys(tx, agent, now, graceSeconds);
+    const ended = await endObjectKeys(tx, secretBox, agent, { now, graceSeconds });
     const wish = { accountId, connectionId, role: "agent", agentId, madeWith: BY_OPERATOR } as const;
-    const key = await addNarrowKey(tx, wish, now);
+    const key = await addNarrowKey(tx, secretBox, wish, now);
     const { key_prefix, apiKey } = key;
     const kept = {
       undelivered_sealed: secretBox.box(apiKey, undeliveredAgentKeyContext(key_prefix)),
@@ -113,10 +113,15 @@ async function makeKey(deps: Deps, wanted: WantedKey, connection: string): Promi
 }
 
 /** Ends the keys of an agent's object, if there are any. */
-export async function endAgentKey({ db, clock, apiKeys }: Deps, externalId: string): Promise<void> {
+export async function endAgentKey(
+  { db, secretBox, clock, apiKeys }: Deps,
+  externalId: string,
+): Promise<void> {
   const ended = await db.transaction(async (tx) => {
     const agent = await lockAgent(tx, externalId);
-    return agent === undefined ? [] : endObjectKeys(tx, agent, clock.now(), 0);
+    return agent === undefined
+      ? []
+      : endObjectKeys(tx, secretBox, agent, { now: clock.now(), graceSeconds: 0 });
   });
   apiKeys.forget(ended);
 }
@@ -124,16 +129,17 @@ export async function endAgentKey({ db, clock, apiKeys }: Deps, externalId: stri
 /** Returns the prefixes of the keys whose end changed. */
 async function endObjectKeys(
   tx: Transaction,
+  secretBox: SecretBox,
   agent: AgentRow,
-  now: Date,
-  graceSeconds: number,
+  { now, graceSeconds }: { now: Date; graceSeconds: number },
 ): Promise<string[]> {
   const end = addSeconds(now, graceSeconds);
   const ended = await tx("narrow_keys")
     .where(objectKeyOf(agent))
     .andWhere((key) => key.whereNull("retires_at").orWhere("retires_at", ">", end))
     .update({ undelivered_sealed: null, ...(graceSeconds === 0 ? { ended_at: now } : { retires_at: end }) })
-    .returning("key_prefix");
+    .returning("*");
+  await noteEnded(tx, secretBox, ended, { end, endedWith: BY_OPERATOR, now });
   return ended.map(({ key_prefix }) => key_prefix);
 }
 

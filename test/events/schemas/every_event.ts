@@ -22,7 +22,7 @@ export async function everyEvent(api: TestApi): Promise<Scene> {
   const { person, platform, requestId, certId } = scene;
   const headers = { traceparent: TRACE };
   const owner = async (method: string, path: string, body?: object) =>
-    well(await person.client.call(method, `/v1/service${path}`, { body, headers }));
+    well(await person.client.call(method, `/v1/service${path}`, { body, headers })).body;
   const decide = async (scope: string) => {
     api.clock.advance(1);
     const { proof_bundle } = await scene.proof();
@@ -36,6 +36,9 @@ export async function everyEvent(api: TestApi): Promise<Scene> {
   await decide(SCOPE);
   await owner("POST", `/delegations/${certId}/revoke`, { reason: "no longer needed" });
   await owner("POST", `/connections/${platform.connectionId}/rotate-key`, {});
+  const keys = `/connections/${platform.connectionId}/keys`;
+  const { api_key_prefix } = await owner("POST", keys, { role: "verify" });
+  await owner("DELETE", `${keys}/${api_key_prefix}`);
   await owner("POST", `/connections/${platform.connectionId}/deliveries/test`);
   await suspend(api, platform.connectionId);
   await owner("DELETE", `/connections/${platform.connectionId}`);
@@ -52,6 +55,7 @@ async function suspend({ db, clock }: TestApi, connectionId: string): Promise<vo
   });
 }
 
-function well(answer: HttpAnswer): void {
+function well(answer: HttpAnswer): HttpAnswer {
   if (answer.status >= 300) throw new Error(answer.text);
+  return answer;
 }

@@ -138,6 +138,41 @@ describe("the keys of a connection", () => {
     );
   });
 
+  test("appear in events when they begin and end, with who did it, and never with the key", async () => {
+    const owned = await withKeys();
+    await end(owned, owned.agentKey);
+    await end(owned, owned.agentKey);
+    const ending = `${pathOf(owned)}/keys/${owned.verifyKey.slice(0, 13)}`;
+    const headers = { "x-service-api-key": owned.platform.apiKey };
+    expect((await api.client().call("DELETE", ending, { headers })).status).toBe(200);
+    const events = await api.events(owned.platform.connectionId);
+    const made_with = owned.platform.apiKey.slice(0, 12);
+    const agent = {
+      connection_id: owned.platform.connectionId,
+      api_key_prefix: owned.agentKey.slice(0, 13),
+      role: "agent",
+      agent_id: owned.agentId,
+    };
+    const verify = {
+      ...agent,
+      api_key_prefix: owned.verifyKey.slice(0, 13),
+      role: "verify",
+      agent_id: null,
+    };
+    const ended = { event: "connection.key_ended", ended_at: api.clock.now().toISOString() };
+    const told = events.filter(({ event }) => String(event).startsWith("connection.key_"));
+    expect(told).toHaveLength(4);
+    expect(told).toEqual(
+      expect.arrayContaining([
+        { event: "connection.key_created", ...agent, made_with },
+        { event: "connection.key_created", ...verify, made_with },
+        { ...ended, ...agent, ended_with: null },
+        { ...ended, ...verify, ended_with: made_with },
+      ]),
+    );
+    for (const key of [owned.agentKey, owned.verifyKey]) expect(JSON.stringify(events)).not.toContain(key);
+  });
+
   test("end once: a repeated call returns the first time, and a full key has no such end", async () => {
     const owned = await withKeys();
     const first = await end(owned, owned.agentKey);

@@ -94,6 +94,18 @@ describe("the key of an agent's object", () => {
     const third = await storedKey(bot, { request: "leaked" });
     expect([await statusOf(second.key), await statusOf(third.key)]).toEqual([401, 200]);
     expect(await stateOf(bot)).toMatchObject({ api_key_prefix: third.prefix, rotation_request: "leaked" });
+    const events = (await api.events(bot.connection_id)).filter(({ event }) =>
+      String(event).includes("key_"),
+    );
+    const [created, ended] = ["connection.key_created", "connection.key_ended"];
+    expect(events).toMatchObject([
+      { event: created, api_key_prefix: lost.prefix, made_with: "operator" },
+      { event: ended, api_key_prefix: lost.prefix, ended_with: "operator" },
+      { event: created, api_key_prefix: second.prefix },
+      { event: ended, api_key_prefix: second.prefix, ended_at: api.clock.now().toISOString() },
+      { event: created, api_key_prefix: third.prefix },
+    ]);
+    expect(Date.parse(String(events[1]?.ended_at))).toBe(api.clock.now().getTime());
   });
 
   test("ends in every replica together with its object, and a new object gets another key", async () => {
