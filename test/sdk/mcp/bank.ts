@@ -13,6 +13,7 @@ import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { z } from "zod";
 import type { Guard } from "../../../src/sdk/guard.ts";
 import {
+  type AuthInfo,
   authorityOf,
   type ClientTransport,
   type GuardToolsOptions,
@@ -51,7 +52,9 @@ export type BankSettings = {
   guard: Guard;
   tools: Tools;
   rules?: ToolRules;
-  options?: Partial<GuardToolsOptions>;
+  options?: Partial<GuardToolsOptions> | undefined;
+  /** The accepted bearer token of each request, over HTTP. */
+  authInfo?: AuthInfo | undefined;
 };
 
 export function bank1({ guard, tools, rules = RULES, options }: BankSettings): McpServer1 {
@@ -138,9 +141,12 @@ export const SERVERS = {
   },
   "SDK 1.x over HTTP": async (settings: BankSettings): Promise<Served> => {
     const mcp = bank1(settings);
+    const { authInfo } = settings;
     const transport = new HttpServer1({ sessionIdGenerator: randomUUID });
     await mcp.connect(transport);
-    const { url, stop } = await listen((request) => transport.handleRequest(request));
+    const { url, stop } = await listen((request) =>
+      transport.handleRequest(request, authInfo && { authInfo }),
+    );
     return { url, stop: () => Promise.all([mcp.close(), stop()]) };
   },
   "SDK 2.x in memory": async (settings: BankSettings): Promise<Served> => {
@@ -149,8 +155,9 @@ export const SERVERS = {
     return { transport: near, stop: () => handle.close() };
   },
   "SDK 2.x over HTTP": async (settings: BankSettings): Promise<Served> => {
+    const { authInfo } = settings;
     const handler = server2.createMcpHandler(() => bank2(settings));
-    const { url, stop } = await listen((request) => handler.fetch(request));
+    const { url, stop } = await listen((request) => handler.fetch(request, authInfo && { authInfo }));
     return {
       url,
       stop: () => Promise.all([handler.close(), stop()]),
