@@ -28,6 +28,30 @@ const declaredBy = z
   .nullable()
   .describe("The Kubernetes object that declares it; null if a person requested it with a session");
 
+const names = z.object({ platform_name: z.string(), organization_name: z.string().nullable() });
+const refusal = z
+  .object({
+    evaluation_id: z.string().nullable(),
+    reason: z.string(),
+    required_scope: z.string(),
+    refused_at: isoTime,
+    verifier: names.nullable().describe("Who refused, or whose application the agent wanted to call"),
+    sent: z.record(z.string(), z.string()).optional().describe("The values that a limit refused"),
+    operation: z
+      .object({
+        action: z.string(),
+        resource_id: z.string(),
+        requested_path: z.string(),
+        has_payload: z.boolean(),
+        payload: z.string().optional().describe("Canonical JSON"),
+      })
+      .optional()
+      .describe("The refused action, if the agent showed it. Its hash is the refused one"),
+    allows_once: z.boolean().describe("Whether an approval can have `once`"),
+  })
+  .nullable()
+  .describe("The refusal that the agent asks about; null if a person or an object asks");
+
 /** A delegation request, as the API returns it. */
 export const requestAnswer = z.object({
   request_id: z.string(),
@@ -38,6 +62,7 @@ export const requestAnswer = z.object({
   requested_scope: z.array(z.string()),
   scope_descriptions: shownDescriptions,
   purpose: z.string().nullable().describe("Why the agent needs it, in the words of whoever asks"),
+  refusal,
   constraints: z.array(constraint),
   requested_expires_at: isoTime.nullable().describe("Requested end of the certificate"),
   requested_expires_in: z
@@ -109,6 +134,7 @@ export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer
     requested_scope: record.requested_scope,
     scope_descriptions: record.scope_descriptions,
     purpose: record.purpose,
+    refusal: showRefusal(record),
     constraints: record.constraints as z.infer<typeof constraintList>,
     requested_expires_at: showTime(record.requested_expires_at),
     requested_expires_in: record.requested_expires_in,
@@ -127,6 +153,17 @@ export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer
     platform: { platform_id: record.platform_id, name: record.platform_name },
     publisher: showPublisher(record),
   };
+}
+
+function showRefusal({
+  refusal,
+  refused_action,
+  custody_mode,
+}: RequestRecord): z.infer<typeof requestAnswer>["refusal"] {
+  if (refusal === null) return null;
+  const { explanation, ...rest } = refusal;
+  const allows_once = refused_action !== null && custody_mode === "custodial";
+  return { ...rest, ...(explanation?.sent && { sent: explanation.sent }), allows_once };
 }
 
 /** Returns the declaring object, if there is one. Its cluster's id is the external id up to the first dot. */

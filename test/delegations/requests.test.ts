@@ -63,6 +63,7 @@ describe("requesting a delegation", () => {
       requested_scope: ceiling,
       scope_descriptions: {},
       purpose: null,
+      refusal: null,
       constraints: [],
       requested_expires_at: null,
       requested_expires_in: null,

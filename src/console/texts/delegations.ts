@@ -178,3 +178,38 @@ function ago(seconds: number): string {
   const unit = [86_400, 3_600, 60].find((length) => seconds >= length) ?? 60;
   return span(Math.floor(seconds / unit) * unit);
 }
+
+/** Texts about requests that an agent made itself. */
+export const ASKING = {
+  purposeOf: "Why, in the agent's own words. Nobody has checked them",
+  how: "The agent asked itself, with its API key",
+  title: "The refused action",
+  lead: "This is what the service knows. It does not come from the agent's words above.",
+  application: "Application",
+  of: (organization: string) => `of ${organization}`,
+  unknownApplication: "Outside this service, or not known",
+  needs: "Needs",
+  when: "Refused",
+  why: "Because",
+  noCertificate: "The agent had no authority for it.",
+  action: "Action",
+  resource: "Resource",
+  path: "Path",
+  sent: "Sent",
+  payload: "Content of the action",
+  payloadUnknown:
+    "The action has content that the agent did not show. It can be anything, also another amount or receiver.",
+  noPayload: "The action has no content.",
+  unknown: "The service does not know which action it was, so you cannot allow only this one.",
+  hashOnly: "The agent did not show the action. The service knows only its fingerprint.",
+  lasting: "For how long",
+  lastings: {
+    once: "Only this action, one time, within 10 minutes",
+    days: "For 30 days",
+    asked: "Until you end it",
+    other: "Until another time, which you choose below",
+  },
+  onceHint: (scope: string) =>
+    `Nothing else is approved than “${scope}” for the refused action. Tick it above.`,
+  askedHint: "Or until the time that was asked for, if the request names one.",
+};

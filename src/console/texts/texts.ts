@@ -4,7 +4,7 @@ import { ADOPTION, AGENT, AGENT_NOTICES, AGENTS, FIRST_STEPS } from "./agents.ts
 import { CALLBACKS, WEBHOOK_SECRET } from "./callbacks.ts";
 import { CLUSTERS } from "./clusters.ts";
 import { EXPLAIN, REASONS, TRY_IT } from "./decisions.ts";
-import { DELEGATION, DELEGATION_NOTICES, DELEGATIONS, REVOKE, REVOKE_MANY } from "./delegations.ts";
+import { ASKING, DELEGATION, DELEGATION_NOTICES, DELEGATIONS, REVOKE, REVOKE_MANY } from "./delegations.ts";
 import { DELIVERIES, RECOVERIES } from "./deliveries.ts";
 import { ERRORS } from "./errors.ts";
 import { HISTORY } from "./history.ts";
@@ -250,6 +250,7 @@ export const texts = {
     notCounted: "There are too many decisions to count them now.",
   },
   request: REQUEST,
+  asking: ASKING,
   requests: REQUESTS,
   ask: ASK,
   scopes: SCOPES,

@@ -12,6 +12,7 @@ import { consentChoices, isSensitive, type ScopeWords, scopesInWords } from "../
 import { askedEnd, asker, asking } from "./asker.ts";
 import { fieldOfLimit, hasLimits, limitFields, readLimits } from "./limit_fields.ts";
 import { countText, endText, type Preview, risk, technical, type Waiting } from "./preview.ts";
+import { firstLasting, lastingField, readLasting } from "./refused.ts";
 import { readSeparate, separateField } from "./separate.ts";
 
 /** Returns the forms that approve or deny a request, or only the request if the person may not decide. */
@@ -70,7 +71,7 @@ function approval(visit: Visit, waiting: Waiting): Html {
         isTicked: (scope) => !isSensitive(said, scope),
       })}
       ${request.constraints.length > 0 && limits(visit, request.constraints as Constraint[])}</section>
-      <section class="card ends"><p id="preview-end">${endText(visit, waiting.preview)}</p>
+      <section class="card ends">${lastingField(visit, request, usualDays(visit, request))}<p id="preview-end">${endText(visit, waiting.preview)}</p>
         <details open=${visit.failure?.form === "approve"}><summary>${words.change}</summary>${end(visit, request)}</details></section>
       ${risk(visit, waiting)}
       <details class="more-limits" open=${hasLimits(visit)}><summary>${words.addLimit}</summary>${limitFields(visit, separateField(visit, request, said))}</details>
@@ -118,6 +119,8 @@ function denial(visit: Visit): Html {
 
 type Approval = {
   approved_scope: string[];
+  /** Whether only the refused action is approved, for one time. */
+  once?: true;
   /** Scopes of a second delegation, without the limit on the amount. */
   separate_scope?: string[];
   constraints: KnownConstraint[];
@@ -128,15 +131,19 @@ type Approval = {
 export function readApproval(visit: Visit, fields: Fields, request: RequestAnswer): Approval {
   const reader = readerOf(visit.texts, fields);
   const constraints = readLimits(visit, fields, reader);
-  const end = readEnd(visit, reader);
-  const scopes = fields.all("approved_scope").filter((scope) => scope !== "");
+  const lasting = readLasting(visit, fields, request);
+  const end = lasting === "other" ? readEnd(visit, reader) : {};
+  const ticked = fields.all("approved_scope").filter((scope) => scope !== "");
+  const isOnce = lasting === "once";
+  const scopes = isOnce ? ticked.filter((scope) => scope === request.refusal?.required_scope) : ticked;
   const separate = readSeparate(visit, fields, { request, scopes, constraints }, reader);
   reader.check();
   return {
     approved_scope: scopes.filter((scope) => !separate.includes(scope)),
     ...(separate.length > 0 && { separate_scope: separate }),
     constraints,
-    ...end,
+    ...(isOnce && { once: true }),
+    ...(lasting === "days" ? { expires_in: USUAL_DAYS * DAY } : end),
   };
 }
 
@@ -156,6 +163,7 @@ export async function previewOf(
         ...(scopes && { approved_scope: scopes.join(" ") }),
         constraints: JSON.stringify(constraints),
         expires_in: typed.expires_in?.toString(),
+        ...(typed.once && { once: "true" as const }),
       };
       return call("preview_delegation_approval", { params, query });
     };
@@ -172,8 +180,13 @@ export async function previewOf(
 /** Returns what the form contains at first: no sensitive scope, and an end. */
 function usualApproval(visit: Visit, request: RequestAnswer, words: ScopeWords): Approval {
   const days = usualDays(visit, request);
+  const approved_scope = request.requested_scope.filter((scope) => !isSensitive(words, scope));
+  if (firstLasting(request, days) === "once") {
+    const scope = request.refusal?.required_scope;
+    return { approved_scope: approved_scope.filter((each) => each === scope), constraints: [], once: true };
+  }
   return {
-    approved_scope: request.requested_scope.filter((scope) => !isSensitive(words, scope)),
+    approved_scope,
     constraints: [],
     ...(days !== "" && { expires_in: Number(days) * DAY }),
   };

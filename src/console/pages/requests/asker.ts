@@ -8,7 +8,7 @@ import { day, deadline, facts, time } from "../../elements/values.ts";
  * Returns who asks and why, as the first thing on the page. Without a verified domain, a warning is in the
  * same place.
  */
-export function introduction({ texts: { request: words } }: Visit, request: RequestAnswer): Html {
+export function introduction({ texts: { request: words, asking } }: Visit, request: RequestAnswer): Html {
   const { publisher, platform, purpose } = request;
   return html`${
     publisher === null
@@ -18,7 +18,7 @@ export function introduction({ texts: { request: words } }: Visit, request: Requ
     ${
       purpose !== null &&
       html`<blockquote><p><q>${purpose}</q></p>
-        <footer class="quiet">${words.purposeOf(personOf(request))}</footer></blockquote>`
+        <footer class="quiet">${request.refusal === null ? words.purposeOf(personOf(request)) : asking.purposeOf}</footer></blockquote>`
     }`;
 }
 
@@ -90,7 +90,11 @@ function declaredRows({ texts: { request: words } }: Visit, declared: DeclaredFi
   return Object.values(rows);
 }
 
-function how({ texts: { request: words } }: Visit, { declared_by, requested_by }: RequestAnswer): Piece {
+function how(
+  { texts: { request: words, asking } }: Visit,
+  { declared_by, requested_by, refusal }: RequestAnswer,
+): Piece {
+  if (refusal !== null) return asking.how;
   if (declared_by !== null) {
     const name = [declared_by.namespace, declared_by.name].filter((part) => part !== null).join("/");
     return words.byObject(name, declared_by.cluster_id);

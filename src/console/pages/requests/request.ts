@@ -8,6 +8,7 @@ import { limitList } from "../../elements/limits.ts";
 import { type ScopeWords, scopesInWords } from "../../elements/scopes.ts";
 import { besideField, decision, previewOf, readApproval } from "./approval_forms.ts";
 import { asker, introduction } from "./asker.ts";
+import { refusedAction } from "./refused.ts";
 
 type Shown = Awaited<ReturnType<typeof load>>;
 
@@ -29,11 +30,11 @@ export const requestPage = page<Shown>({
   back: ({ at, texts }) => ({ to: at("/requests"), text: texts.requests.title }),
   render(visit, { request, words, preview, certificate, linked }) {
     if (preview !== undefined) {
-      return html`${introduction(visit, request)}${decision(visit, { request, words, preview })}`;
+      return html`${introduction(visit, request)}${refusedAction(visit, words, request)}${decision(visit, { request, words, preview })}`;
     }
     const lead = request.status !== "pending" && visit.texts.request.lead[request.status];
     return html`${lead && html`<p class="lead">${lead}</p>`}
-      ${asker(visit, request)}${outcome(visit, { request, words, certificate, linked })}`;
+      ${asker(visit, request)}${refusedAction(visit, words, request)}${outcome(visit, { request, words, certificate, linked })}`;
   },
   forms: {
     approve: {

@@ -1,0 +1,77 @@
+import { describe, expect, test } from "vitest";
+import { proofApi } from "../../proofs/application.ts";
+import { askingAgent, taskOf, withPayload } from "../../proofs/asking/asking.ts";
+import { BOUND_SCOPE as SCOPE } from "../../proofs/bound_operations.ts";
+import { browserOf, formIn } from "../support/console.ts";
+
+const world = proofApi();
+
+/** An agent asks about a refused payment. Opens the page of its request. */
+async function asked({ shows = true, payload = { amount: 5, to: "bob" } as object, scopes = [SCOPE] } = {}) {
+  const app = await askingAgent(world);
+  const operation = withPayload(app, payload);
+  const context = { purpose: "Pay the invoice of mallory", ...(shows && { operation, payload }) };
+  const { id } = taskOf(await app.ask(await app.refused(operation), { scopes, context }));
+  const browser = browserOf(world.api, app.person.client);
+  const page = await browser.open(`/console/requests/${id}`);
+  const certificate = async () =>
+    world.api
+      .db("certificates")
+      .where({ request_id: id })
+      .first("expires_at", "only_action", "approved_scope");
+  return { id, page, browser, certificate };
+}
+
+const chosen = (text: string) => /<input[^>]*name="lasting"[^>]*value="(\w+)"[^>]* checked/.exec(text)?.[1];
+
+describe("the page about a request that an agent made itself", () => {
+  test("shows the refused action apart from the agent's own words", async () => {
+    const { page } = await asked();
+    expect(page.words).toContain("Why, in the agent's own words. Nobody has checked them");
+    expect(page.text).toContain("<q>Pay the invoice of mallory</q>");
+    const [, action = ""] = page.words.split("The refused action");
+    expect(action).toContain("Application Shop");
+    expect(action).toContain("refund");
+    expect(action).toContain('"amount": 5');
+    expect(action.split("It may")[0]).not.toContain("mallory");
+    expect(page.words).toContain("The agent asked itself, with its API key");
+  });
+
+  test("warns of content that the agent did not show, and writes invisible characters as codes", async () => {
+    expect((await asked({ shows: false })).page.words).toContain("The agent did not show the action");
+    const { page } = await asked({ payload: { to: "\u202ebob" } });
+    expect(page.text).toContain("\\u{202e}bob");
+    expect(page.text).not.toContain("\u202e");
+  });
+
+  test("approves only the refused action if the person changes nothing but the box", async () => {
+    const { id, page, certificate, browser } = await asked({ scopes: [SCOPE, "data:share"] });
+    expect(chosen(page.text)).toBe("once");
+    expect(formIn(page, "approve").fields).toHaveProperty("lasting");
+    await page.send("approve", { approved_scope: [SCOPE, "data:share"], lasting: "once" });
+    expect(await certificate()).toMatchObject({ approved_scope: [SCOPE], only_action: expect.any(Buffer) });
+    const decided = await browser.open(`/console/requests/${id}`);
+    expect(decided.words).toContain("The refused action");
+  });
+
+  test.each([
+    ["days", {}, 30 * 86_400],
+    ["asked", {}, undefined],
+    ["other", { end_number: "2", end_unit: "3600" }, 7_200],
+  ])("approves %s for as long as the person chose", async (lasting, fields, seconds) => {
+    const { page, certificate } = await asked();
+    await page.send("approve", { approved_scope: [SCOPE], lasting, ...fields });
+    const { expires_at, only_action } = (await certificate()) ?? {};
+    expect(only_action).toBeNull();
+    const lasts = expires_at && (expires_at.getTime() - world.api.clock.now().getTime()) / 1000;
+    if (seconds === undefined) expect(lasts).toBeNull();
+    else expect(Math.abs(Number(lasts) - seconds)).toBeLessThan(2);
+  });
+
+  test("shows an error if the person ticks nothing", async () => {
+    const { page, certificate } = await asked();
+    const refused = await page.send("approve", { approved_scope: [], lasting: "once" });
+    expect(refused.status).toBe(400);
+    expect(await certificate()).toBeUndefined();
+  });
+});
