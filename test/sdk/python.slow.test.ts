@@ -255,7 +255,10 @@ import json; print(json.dumps({code: [kind.__name__, text] for code, (kind, text
           const answer = await fetch(`${url}${path}`, sent);
           return [answer.status, await answer.json()];
         };
-        const refusal = (code: string) => [403, { error: expect.objectContaining({ code, status: 403 }) }];
+        const refusal = (code: string) => [
+          403,
+          expect.objectContaining({ error: expect.objectContaining({ code, status: 403 }) }),
+        ];
         const order = { item: "tea", amount: 12.5 };
         expect(await call("/orders", order, {})).toEqual(refusal("no_authority_demonstrated"));
         expect(await act(app, url)).toBe("200 coal\n");
