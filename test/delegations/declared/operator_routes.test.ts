@@ -317,7 +317,7 @@ describe("reading the state of declared objects", () => {
       {
         time: api.clock.now().toISOString(),
         platforms: { [platform]: { platform_id, ...ids, ...key, removed: false } },
-        agents: { [agent]: { agent_id: agentId, disabled: false } },
+        agents: { [agent]: { agent_id: agentId, disabled: false, key: null } },
         delegations: { [id]: filed.body },
       },
     ]);
