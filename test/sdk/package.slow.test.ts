@@ -19,6 +19,7 @@ const PACKED = [
   "docs/agents.md",
   "docs/guard.md",
   "docs/kubectl.md",
+  "docs/mcp.md",
   "src/package.json",
   "src/sdk",
   "src/plugin",
@@ -123,6 +124,7 @@ describe("the package from npm pack", () => {
       "docs/agents.md",
       "docs/guard.md",
       "docs/kubectl.md",
+      "docs/mcp.md",
       "package.json",
     ]);
     const protocol = paths.filter((path) => /^dist\/protocol\/.*js$/.test(path)).sort();

@@ -4,7 +4,10 @@ import type { VerificationRecord } from "../record.ts";
 import type { RuleFault } from "./rules.ts";
 import { AUTHORITY } from "./wire.ts";
 
-/** A refusal as MCP clients read it. `_meta` has the code, the required scope and the id of the receipt. */
+/**
+ * A refusal as MCP clients read it. `_meta` has the code, the required scope and the id of the receipt. If
+ * an approval could resolve a denial, it also has `evaluation_id` and `access_request` of `verify`.
+ */
 export type ToolRefusal = {
   content: [{ type: "text"; text: string }];
   isError: true;
@@ -32,11 +35,17 @@ export function ownRefusal(code: OwnCode, requiredScope?: string): ToolRefusal {
 export function guardRefusal({ refusal: given, requiredScope, answer }: VerificationRecord): ToolRefusal {
   const { code = "denied" } = given ?? {};
   const [, sentence = DENIED] = Object.hasOwn(REFUSALS, code) ? (REFUSALS[code] ?? []) : [];
-  return refusal(sentence, { code, required_scope: requiredScope, receipt_id: receiptIdOf(answer) });
+  return refusal(sentence, {
+    code,
+    required_scope: requiredScope,
+    receipt_id: receiptIdOf(answer),
+    evaluation_id: answer.evaluation_id,
+    access_request: answer.access_request,
+  });
 }
 
 /** The model reads this text, so it is fixed: it has no argument, no description and no text of others. */
-function refusal(sentence: string, details: Record<string, string | undefined>): ToolRefusal {
+function refusal(sentence: string, details: Record<string, unknown>): ToolRefusal {
   const given = Object.entries(details).filter(([, value]) => value !== undefined);
   return {
     content: [{ type: "text", text: `${sentence} ${ASK}` }],

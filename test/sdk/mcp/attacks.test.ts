@@ -6,6 +6,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest
 import { createAgent } from "../../../src/sdk/agent/agent.ts";
 import { createGuard, type GuardSettings, type VerificationRecord } from "../../../src/sdk/guard.ts";
 import { AUTHORITY, type AuthInfo, guardTools, withAuthority } from "../../../src/sdk/mcp/mcp.ts";
+import { guardRefusal } from "../../../src/sdk/mcp/refusals.ts";
 import { type Application, certify, proofApi } from "../../proofs/application.ts";
 import {
   type BankClient,
@@ -264,11 +265,28 @@ describe.each(["SDK 1.x in memory", "SDK 2.x in memory"] as const)("a guarded se
     });
     expect(await call(bank, { ...PAYMENT, amount: 11 })).toMatchObject(refusal("constraint_denied"));
     const eve = await call(bank, { ...PAYMENT, to: "eve" });
+    const { receipt_id: receiptId } = Object(eve._meta?.[AUTHORITY]) as { receipt_id?: string };
     expect(eve._meta?.[AUTHORITY]).toEqual({
       ...{ code: "constraint_denied", required_scope: SCOPE, receipt_id: expect.any(String) },
+      // The client keeps no link to another address of the service than its own.
+      evaluation_id: receiptId,
     });
     expect(await call(bank, PAYMENT)).not.toHaveProperty("isError", true);
     expect(tools.paid).toHaveLength(1);
+  });
+});
+
+test("a refusal says where the agent can ask, in the words of verify", () => {
+  const answer = {
+    evaluation_id: "e-1",
+    access_request: { endpoint: "https://deputize.example/ask" },
+    checks: [],
+  };
+  const denied = { status: 403, code: "not_delegated", message: "" } as const;
+  const record = { refusal: denied, requiredScope: SCOPE, answer } as unknown as VerificationRecord;
+  expect(guardRefusal(record)._meta[AUTHORITY]).toEqual({
+    ...{ code: "not_delegated", required_scope: SCOPE, evaluation_id: "e-1" },
+    access_request: { endpoint: "https://deputize.example/ask" },
   });
 });
 
