@@ -176,6 +176,18 @@ describe.concurrent("an Agent in a folder", () => {
     expect(only(world.api.agents)).toMatchObject({ key: null, disabled: false, ended: [{ prefix }] });
   });
 
+  test("ends its key although an API process of the former version answers the first call", async ({
+    world,
+  }) => {
+    await world.start();
+    await world.declareAgent();
+    const { api_key_prefix: prefix } = await newKey(world);
+    world.api.fail("DELETE /internal/v1/agents", "not_found", 1);
+    await world.folders.remove("agent.yaml");
+    await world.gone("Agent", "bot");
+    expect(only(world.api.agents)).toMatchObject({ key: null, ended: [{ prefix }] });
+  });
+
   test("shows why it gets no key", async ({ world }) => {
     await world.start();
     await world.declareAgent();

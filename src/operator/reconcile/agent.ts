@@ -147,16 +147,26 @@ async function publish(context: OperatorContext, input: AgentInput): Promise<Vis
  * call. Then the Agent stays as it is until the next try.
  */
 function outageDuringUpdate({ object, platform }: AgentInput, failure: ApiFailure): ApiFailure {
-  const isUnknown = failure.kind === "refused" && failure.code === "not_found";
-  if (!isUnknown || platformObstacle(object.spec.platformRef.name, platform) !== undefined) return failure;
-  return { kind: "unavailable", message: "it does not know the agent's API key" };
+  if (!isNotFound(failure)) return failure;
+  if (platformObstacle(object.spec.platformRef.name, platform) !== undefined) return failure;
+  return NOT_YET_UPDATED;
 }
+
+function isNotFound(failure: ApiFailure): boolean {
+  return failure.kind === "refused" && failure.code === "not_found";
+}
+
+const NOT_YET_UPDATED: ApiFailure = { kind: "unavailable", message: "it does not know the agent's API key" };
 
 async function release(context: OperatorContext, object: Agent): Promise<ApiResult<unknown>> {
   const { api } = context;
   const externalId = context.externalIdOf(object);
-  const keyEnd = await api.removeAgentKey(externalId);
-  if (keyEnd.failure !== undefined && !hasNothingToRelease(keyEnd.failure)) return keyEnd;
+  const { failure } = await api.removeAgentKey(externalId);
+  if (failure !== undefined) {
+    // Only an API process of the former version answers so. The key would stay valid.
+    if (isNotFound(failure) && object.status.apiKeyPrefix !== undefined) return { failure: NOT_YET_UPDATED };
+    if (!hasNothingToRelease(failure)) return { failure };
+  }
   await removeAgentSecret(context, object);
   return object.spec.deletionPolicy === "Delete" ? api.removeAgent(externalId) : { value: undefined };
 }
