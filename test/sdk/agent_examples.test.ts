@@ -6,24 +6,26 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { proofApi } from "../proofs/application.ts";
+import { type Application, proofApi } from "../proofs/application.ts";
 import { codeBlocks } from "../support/markdown.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const EXAMPLES = join(ROOT, "docs/examples/agent");
-const PROGRAMS = ["application.mjs", "agent.mjs"];
+const PROGRAMS = ["application.mjs", "agent.mjs", "hono.mjs", "loop.mjs"];
 const run = promisify(execFile);
 const world = proofApi();
 
 let project: string;
-let shop: ChildProcess | undefined;
+const shops: ChildProcess[] = [];
 
 /** Creates a project with the examples, whose package is the project's own sources. */
 beforeAll(async () => {
   project = await mkdtemp(join(tmpdir(), "deputize-agent-"));
   const installed = join(project, "node_modules/deputize");
   await mkdir(installed, { recursive: true });
-  await symlink(join(ROOT, "node_modules/express"), join(project, "node_modules/express"));
+  for (const name of ["express", "hono", "@hono"]) {
+    await symlink(join(ROOT, "node_modules", name), join(project, "node_modules", name));
+  }
   const entries = { "./agent": "agent/agent", "./guard": "guard" };
   for (const [entry, source] of Object.entries(entries)) {
     const from = JSON.stringify(join(ROOT, `src/sdk/${source}.ts`));
@@ -35,17 +37,18 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  shop?.kill();
+  for (const shop of shops) shop.kill();
   await rm(project, { recursive: true, force: true });
 });
 
-test("the page for agent authors shows the examples that this test runs", async () => {
-  const shown = (await codeBlocks("docs/agents.md")).map(({ code }) => code);
+test("the pages show the examples that this test runs", async () => {
+  const pages = ["docs/agents.md", "docs/guard.md"];
+  const shown = (await Promise.all(pages.map((page) => codeBlocks(page)))).flat().map(({ code }) => code);
   for (const name of PROGRAMS) expect(shown).toContain(await readFile(join(EXAMPLES, name), "utf8"));
 });
 
-test("the example agent does what the example application allows, until the person revokes", async () => {
-  const { person, platform, agentId, certId } = await world.application(["data:read"]);
+/** Starts an example application, and returns the variables of an agent that calls it. */
+async function startShop(program: string, { person, platform, agentId }: Application) {
   const env = {
     PATH: process.env.PATH,
     PORT: "0",
@@ -55,17 +58,28 @@ test("the example agent does what the example application allows, until the pers
     VERIFIER_ID: platform.connectionId,
     WORKSPACE_ID: person.accountId,
   };
-  shop = spawn(process.execPath, ["application.mjs"], {
+  const shop = spawn(process.execPath, [program], {
     cwd: project,
     env,
     stdio: ["ignore", "pipe", "inherit"],
   });
-  if (shop.stdout === null) throw new Error("the example has no output");
+  shops.push(shop);
   const [url] = await once(createInterface(shop.stdout), "line");
-  const act = async () =>
-    (await run(process.execPath, ["agent.mjs"], { cwd: project, env: { ...env, SHOP_URL: String(url) } }))
-      .stdout;
-  expect(await act()).toBe(`200 {"ordered":{"item":"coal"},"for":"${person.humanId}"}\n`);
-  expect((await person.client.post(`/v1/service/delegations/${certId}/revoke`)).status).toBe(200);
-  expect(await act()).toBe("NotDelegated no_active_delegation\n");
-});
+  return { ...env, SHOP_URL: String(url) };
+}
+
+test.each(["application.mjs", "hono.mjs"])(
+  "the example agents do what %s allows, until the person revokes",
+  async (program) => {
+    const application = await world.application(["data:read"]);
+    const { person, certId } = application;
+    const env = await startShop(program, application);
+    const act = async (agent: string) => (await run(process.execPath, [agent], { cwd: project, env })).stdout;
+    const ordered = `{"ordered":{"item":"coal"},"for":"${person.humanId}"}`;
+    expect(await act("agent.mjs")).toBe(`200 ${ordered}\n`);
+    expect(await act("loop.mjs")).toBe(`[${ordered}]\n`);
+    expect((await person.client.post(`/v1/service/delegations/${certId}/revoke`)).status).toBe(200);
+    expect(await act("agent.mjs")).toBe("NotDelegated no_active_delegation\n");
+    expect(await act("loop.mjs")).toMatch(/^\[{"error":".*Nothing was done.*"}\]\n$/);
+  },
+);
