@@ -62,7 +62,8 @@ describe("a running worker", () => {
     expect(delivery?.lease_until).toEqual(addSeconds(world.clock.now(), TIMING.claimSeconds));
     for (const seconds of [rows[0].alive, rows[0].held]) {
       expect(seconds).toBeGreaterThan(TIMING.leaseSeconds / 2);
-      expect(seconds).toBeLessThanOrEqual(TIMING.leaseSeconds);
+      // The clocks of process and database can differ by some milliseconds.
+      expect(seconds).toBeLessThan(TIMING.leaseSeconds + 1);
     }
   });
 

@@ -227,16 +227,13 @@ export function activityOf(route: Route, activity: Activity): Middleware | undef
   };
 }
 
-/**
- * Counts a call with an API key before it runs. A call that fails is not counted if the limit counts only
- * successes.
- */
-export function rateOf({ rate }: Route, rates: ApiKeyRates): Middleware | undefined {
+/** Counts a call before it runs. A call that fails is not counted if the limit counts only successes. */
+export function rateOf({ id, rate }: Route, rates: ApiKeyRates): Middleware | undefined {
   if (rate === undefined) return undefined;
   return async ({ state: call }, next) => {
-    const { connectionId, accountId } = (call.caller ?? {}) as Partial<AccountCaller>;
-    if (typeof connectionId !== "string" || accountId === undefined) return next();
-    return rates.within(rate, { accountId, connectionId }, (headers) => {
+    const { caller } = call;
+    if (caller === undefined || !("verifierId" in caller)) throw new Error(`${id}: a rate needs an API key`);
+    return rates.within(rate, caller, (headers) => {
       call.rateHeaders = headers;
       return next();
     });

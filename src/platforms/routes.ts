@@ -4,7 +4,13 @@ import type { Route } from "../route.ts";
 import type { AddressPolicy } from "../webhooks/callback_address.ts";
 import { acceptedPrincipalRoutes } from "./accepted_principal_routes.ts";
 import { getAccountAgentRoute, listAccountAgentsRoute } from "./agents/account_agents_routes.ts";
-import { createAgentRoute, deleteAgentRoute, getAgentRoute, listAgentsRoute } from "./agents/agent_routes.ts";
+import {
+  createAccountAgentRoute,
+  createAgentRoute,
+  deleteAgentRoute,
+  getAgentRoute,
+  listAgentsRoute,
+} from "./agents/agent_routes.ts";
 import type { CreateAgentDeps } from "./agents/agents.ts";
 import { keyRoutes } from "./api_keys/key_routes.ts";
 import type { RetireDeps } from "./api_keys/rotate_key.ts";
@@ -46,6 +52,7 @@ export function platformRoutes(deps: PlatformDeps): Route[] {
     removeConnectionRoute(deps),
     ...keyRoutes(deps),
     createAgentRoute(deps),
+    createAccountAgentRoute(deps),
     listAccountAgentsRoute(deps),
     getAccountAgentRoute(deps),
     listAgentsRoute(deps),

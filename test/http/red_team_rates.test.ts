@@ -152,8 +152,8 @@ describe("one API key that creates agents in a loop", () => {
 
   test("shares its daily limit with the account's people, but nobody can use up another account's limit", async () => {
     const app = await application([]);
-    const path = `/v1/service/connections/${app.platform.connectionId}/agents`;
-    const body = { name: "bot", agent_type: "robot" };
+    const path = "/v1/service/agents";
+    const body = { connection_id: app.platform.connectionId, name: "bot", agent_type: "robot" };
     const stranger = await world.api.person();
     const foreign = () => stranger.client.post(path, body);
     expect(await repeat(5, foreign)).toEqual(of("404 not_found", 5));

@@ -48,7 +48,7 @@ describe("the deletion of an account", () => {
       platforms: 1,
       agents: 1,
       delegations: 1,
-      requests: 1,
+      requests: 2,
     });
     expect((await deleteAccount(api, scene.person)).status).toBe(200);
     expect(errorCode(await scene.keyed("POST", "/v1/service/verify", proof))).toBe("invalid_api_key");

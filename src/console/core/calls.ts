@@ -73,7 +73,7 @@ export type Answers = {
   revoke_delegation: { status: string };
   list_account_agents: PageOf<AccountAgentAnswer>;
   get_account_agent: AccountAgentAnswer;
-  create_agent: { agent_id: string };
+  create_account_agent: { agent_id: string };
   delete_agent: { disabled_at: string };
   get_agent_adoption: AdoptionAnswer;
   confirm_agent_adoption: NonNullable<AdoptionAnswer["adoption"]>;

@@ -10,7 +10,7 @@ export const FIRST_STEP_OPERATIONS = [
   "list_account_agents",
   "list_delegation_requests",
   "export_audit_events",
-  "create_agent",
+  "create_account_agent",
 ] as const;
 
 /** The first steps of an account: its newest object of each kind, and whether a request was approved. */
@@ -29,7 +29,7 @@ export async function loadFirstSteps(
   visit: Visit,
   known: { hasDelegation: boolean; hasAllowed: boolean },
 ): Promise<FirstSteps | undefined> {
-  if (!visit.may("create_agent") || known.hasAllowed) return undefined;
+  if (!visit.may("create_account_agent") || known.hasAllowed) return undefined;
   const one = { query: { limit: "1" } };
   const [platforms, agents, requests, allowed] = await Promise.all([
     visit.call("list_platforms", one),

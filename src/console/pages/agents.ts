@@ -18,7 +18,7 @@ const FILTERS = ["q", "state", "connection_id"] as const;
 export const agentsPage = page<Listed>({
   id: "agents",
   path: "/console/agents",
-  operations: ["list_account_agents", "list_platforms", "create_agent"],
+  operations: ["list_account_agents", "list_platforms", "create_account_agent"],
   navigation: { order: 30, label: ({ agents }) => agents.title },
   load,
   title: ({ texts }) => texts.agents.title,
@@ -96,7 +96,7 @@ function creation(visit: Visit, { platforms }: Listed): Html {
       <p>${words.noPlatform} <a href=${visit.at("/platforms/new")}>${words.toPlatforms}</a></p></section>`;
   }
   return html`<section class="card"><h2>${words.newTitle}</h2><p>${words.newLead}</p>
-    ${visit.may("create_agent") && creationForm(visit, platforms, newest.connection_id)}
+    ${visit.may("create_account_agent") && creationForm(visit, platforms, newest.connection_id)}
     ${agentCode(visit, newest.connection_id)}</section>`;
 }
 
@@ -135,8 +135,9 @@ function creationForm(visit: Visit, platforms: Listed["platforms"], connectionId
 }
 
 async function create(visit: Visit, fields: Fields): Promise<Outcome> {
-  const body = { name: fields.get("name"), agent_type: fields.get("agent_type") };
-  const params = { connection_id: fields.get("connection_id") };
-  const { agent_id } = await visit.call("create_agent", { params, body, once: true });
+  const body = Object.fromEntries(
+    ["name", "agent_type", "connection_id"].map((name) => [name, fields.get(name)]),
+  );
+  const { agent_id } = await visit.call("create_account_agent", { body, once: true });
   return { to: visit.at(`/agents/${agent_id}`), notice: "agent_made" };
 }

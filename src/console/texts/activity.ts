@@ -68,7 +68,7 @@ export const ACTIVITY = {
     change_profile: "Changed their name",
     confirm_agent_adoption: "Let a cluster take over an agent",
     confirm_platform_adoption: "Let a cluster take over a platform",
-    create_agent: "Made an agent",
+    create_account_agent: "Made an agent",
     create_api_key: "Made an agent key or a verify key",
     delete_agent: "Deleted an agent",
     deny_delegation_request: "Denied a request",

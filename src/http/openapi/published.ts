@@ -40,10 +40,23 @@ export function publishedDocument(document: Json): Json {
   }
   const { headers: _, ...given } = document.components as Json;
   const operations = placed.map(({ operation }) => operation);
+  dropRepeatedExamples(operations);
   const components = { ...given, ...shareComponents(operations, { [ERROR]: error }) };
   const short = Object.entries(paths).map(([path, methods]) => [path, shareParameters(methods)]);
   const { paths: _paths, components: _components, ...head } = document;
   return { ...head, security: USUAL_SECURITY, paths: Object.fromEntries(short), components };
+}
+
+/** Keeps only the first of equal examples of responses. The schema has the same name in each place. */
+function dropRepeatedExamples(operations: readonly Operation[]): void {
+  const seen = new Set<string>();
+  for (const media of operations.flatMap(({ responses }) =>
+    Object.values(responses).flatMap(({ content }) => Object.values(content ?? {})),
+  )) {
+    const text = JSON.stringify(media.example);
+    if (seen.has(text)) delete media.example;
+    seen.add(text);
+  }
 }
 
 /** Returns an operation without the parts that the document states once for all operations. */

@@ -9,7 +9,7 @@ import type { ApiKeyRates } from "../../rates/api_key_rates.ts";
 import { type Route, route } from "../../route.ts";
 import type { RetireDeps } from "../api_keys/rotate_key.ts";
 import { agentAnswer, showAgent } from "../platform_answers.ts";
-import { ownConnection } from "../platform_record.ts";
+import { findConnection, ownConnection } from "../platform_record.ts";
 import { type CreateAgentDeps, createAgent, deleteAgent, findAgent } from "./agents.ts";
 
 type Deps = CreateAgentDeps & RetireDeps;
@@ -18,41 +18,66 @@ const newestFirst: PageOrder = { time: "created_at", id: "agent_id", isId: isKey
 const connectionParams = z.object({ connection_id: idText });
 const agentParams = connectionParams.extend({ agent_id: idText });
 
+const newAgent = z.object({ name: agentName, agent_type: agentType, ...custodyFields });
+const created = { status: 201, schema: agentAnswer, description: "The agent" } as const;
+
 /** `POST /v1/service/connections/{connection_id}/agents`: creates an agent whose key is in the vault. */
-export function createAgentRoute(deps: Deps & { keyRates: ApiKeyRates }): Route {
+export function createAgentRoute(deps: Deps): Route {
   return route({
     id: "create_agent",
     method: "POST",
     path: "/v1/service/connections/{connection_id}/agents",
     summary: "Create an agent whose key the service keeps",
-    access: "account",
-    roles: ["developer"],
+    access: "api_key",
     rate: "agents",
     idempotent: true,
     params: connectionParams,
-    body: z.object({ name: agentName, agent_type: agentType, ...custodyFields }),
-    answer: { status: 201, schema: agentAnswer, description: "The agent" },
+    body: newAgent,
+    answer: created,
     errors: ["not_found", "not_available", "vault_unavailable"],
     async handle({ caller, params, body, header }) {
       requireCustodial(body);
       const connectionId = await ownConnection(deps.db, caller, params.connection_id);
-      const create = () =>
-        createAgent(deps, {
-          accountId: caller.accountId,
-          connectionId,
-          name: body.name,
-          agentType: body.agent_type,
-          attemptKey: header("idempotency-key") ?? randomUUID(),
-          externalId: null,
-          objectName: null,
-        });
-      // Calls with an API key are counted before. A person can name any connection, so theirs count here.
-      const agent = await (caller.connectionId === null
-        ? deps.keyRates.within("agents", { accountId: caller.accountId, connectionId }, create)
-        : create());
+      const agent = await createAgent(deps, {
+        ...notDeclared(body, header("idempotency-key")),
+        accountId: caller.accountId,
+        connectionId,
+      });
+      return { body: showAgent(agent) };
+    },
+  });
+}
+
+/** `POST /v1/service/agents`: a person creates an agent of one of the account's connections. */
+export function createAccountAgentRoute(deps: Deps & { keyRates: ApiKeyRates }): Route {
+  return route({
+    id: "create_account_agent",
+    method: "POST",
+    path: "/v1/service/agents",
+    summary: "Create an agent of one of the account's connections",
+    access: "session",
+    roles: ["developer"],
+    idempotent: true,
+    body: newAgent.extend({ connection_id: idText }),
+    activityDetails: ({ connection_id }) => ({ connection_id }),
+    answer: created,
+    errors: ["not_found", "not_available", "vault_unavailable", "rate_limited"],
+    async handle({ caller, body, header }) {
+      requireCustodial(body);
+      const { accountId } = caller;
+      const { connection_id: connectionId } = await findConnection(deps.db, accountId, body.connection_id);
+      // The agents of a connection have one limit, whoever creates them.
+      const agent = await deps.keyRates.within("agents", { accountId, connectionId }, () =>
+        createAgent(deps, { ...notDeclared(body, header("idempotency-key")), accountId, connectionId }),
+      );
       return { body: showAgent(agent), activityDetails: { agent_id: agent.agent_id } };
     },
   });
+}
+
+/** Returns the parts of an agent that no Kubernetes object declares. */
+function notDeclared({ name, agent_type: agentType }: z.infer<typeof newAgent>, key: string | undefined) {
+  return { name, agentType, attemptKey: key ?? randomUUID(), externalId: null, objectName: null };
 }
 
 /** `GET …/connections/{connection_id}/agents`: lists the agents that are not deleted, newest first. */

@@ -3,6 +3,7 @@ import { findRequest, type RequestRecord } from "../../delegations/delegation_re
 import { withdrawRequest } from "../../delegations/requests/decide_request.ts";
 import { ApiError } from "../../errors.ts";
 import { purposeText } from "../../input/delegation_fields.ts";
+import { numberOf } from "../../input/pagination.ts";
 import { scopeList } from "../../input/platform_fields.ts";
 import { authzenEntity, idText, isoTime, isoTimeInput } from "../../input/schemas.ts";
 import { type ApiKeyCaller, type Route, route } from "../../route.ts";
@@ -101,7 +102,10 @@ function agentOf({ agentId }: ApiKeyCaller, subject: z.infer<typeof body>["subje
 }
 
 const query = z.object({
-  wait: z.coerce.number().int().min(0).max(MAX_WAIT).optional().describe("Seconds to wait for a decision"),
+  wait: z
+    .preprocess(numberOf, z.int().min(0).max(MAX_WAIT))
+    .optional()
+    .describe("Seconds to wait for a decision"),
 });
 
 /** `GET /v1/service/access-requests/{task_id}`: returns the state of an agent's request. */

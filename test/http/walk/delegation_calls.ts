@@ -13,6 +13,13 @@ export const delegationCalls: Record<string, (api: TestApi, scene: Scene) => Pro
       agent_type: "robot",
     }),
   ],
+  create_account_agent: async (_, { person, platform: { connectionId } }) => [
+    await person.client.post("/v1/service/agents", {
+      connection_id: connectionId,
+      name: "bot",
+      agent_type: "robot",
+    }),
+  ],
   list_agents: async (_, { person, platform: { connectionId } }) => [
     await person.client.get(`/v1/service/connections/${connectionId}/agents`),
   ],
