@@ -52,7 +52,7 @@ export type RefusedOperation = {
   action: string;
   resource_id: string;
   requested_path: string;
-  has_payload: boolean;
+  with_payload: boolean;
   payload?: string;
 };
 

@@ -6,6 +6,7 @@ import { isoTime } from "../input/schemas.ts";
 import { pickDescriptions } from "../platforms/scope_descriptions.ts";
 import { fingerprintOfKey } from "../protocol/keys/hybrid.ts";
 import type { CertificateRecord, RequestRecord } from "./delegation_records.ts";
+import { allowsOnce } from "./requests/agent_requests.ts";
 
 const linkedCertificate = z
   .string()
@@ -42,7 +43,7 @@ const refusal = z
         action: z.string(),
         resource_id: z.string(),
         requested_path: z.string(),
-        has_payload: z.boolean(),
+        with_payload: z.boolean(),
         payload: z.string().optional().describe("Canonical JSON"),
       })
       .optional()
@@ -162,7 +163,7 @@ function showRefusal({
 }: RequestRecord): z.infer<typeof requestAnswer>["refusal"] {
   if (refusal === null) return null;
   const { explanation, ...rest } = refusal;
-  const allows_once = refused_action !== null && custody_mode === "custodial";
+  const allows_once = allowsOnce({ refusal, refused_action }, custody_mode);
   return { ...rest, ...(explanation?.sent && { sent: explanation.sent }), allows_once };
 }
 

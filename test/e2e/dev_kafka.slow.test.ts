@@ -83,7 +83,12 @@ describe.skipIf(missing !== undefined)("npm start with Java", () => {
       const settings = { brokers: kafka.brokers, prefix: "", partitions: 12, replication: 1 };
       const records = await readTopic(settings, topics.lifecycle, 3);
       expect(new Set(records.map(({ headers }) => headers.ce_type))).toEqual(
-        new Set(["connection.created", "delegation.approved", "delegation.revoked"]),
+        new Set([
+          "connection.created",
+          "connection.key_created",
+          "delegation.approved",
+          "delegation.revoked",
+        ]),
       );
     } finally {
       await kafka.stop();

@@ -199,7 +199,8 @@ export const ASKING = {
   payload: "Content of the action",
   payloadUnknown:
     "The action has content that the agent did not show. It can be anything, also another amount or receiver.",
-  noPayload: "The action has no content.",
+  noPayload:
+    "The action has no content. What the application checks beside it, such as an amount, is not part of it.",
   unknown: "The service does not know which action it was, so you cannot allow only this one.",
   hashOnly: "The agent did not show the action. The service knows only its fingerprint.",
   lasting: "For how long",

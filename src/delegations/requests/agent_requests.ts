@@ -15,6 +15,21 @@ export type AskedByAgent = { refusal: Refusal; action: Buffer | null };
 /** The agent that asks. */
 type Asking = Pick<AgentRow, "account_id" | "connection_id" | "agent_id">;
 
+/**
+ * Returns whether a person can approve only the refused action. The service must know it, and its application
+ * must be of this service. An action that a limit refused must have a payload, because the hash of an action
+ * does not cover the values that the application sends beside it.
+ */
+export function allowsOnce(
+  request: Pick<DelegationRequestRow, "refusal" | "refused_action">,
+  custody: AgentRow["custody_mode"],
+): boolean {
+  const { refusal, refused_action: action } = request;
+  const isKnown = action !== null && refusal !== null && refusal.verifier !== null;
+  if (!isKnown || custody !== "custodial") return false;
+  return refusal.reason !== "constraint_denied" || refusal.operation?.with_payload === true;
+}
+
 /** Returns the agent's own pending request for exactly these scopes, if there is one. */
 export async function findSameRequest(
   db: Database | Transaction,

@@ -21,6 +21,7 @@ import type { DelegationFields } from "../../protocol/documents/certificate.ts";
 import { coversScopes } from "../../protocol/documents/scopes.ts";
 import { findRequest, isPending, type RequestRecord } from "../delegation_records.ts";
 import { approvedEnd, type RequestedExpiry } from "../requested_end.ts";
+import { allowsOnce } from "./agent_requests.ts";
 import { certificateFields, type Grant } from "./certificate_fields.ts";
 
 /** The terms that an approver wants to grant. */
@@ -101,14 +102,13 @@ function grantOf({ owner, agent, request, terms, now }: GrantInput): Grant {
 }
 
 /**
- * Narrows a grant to the refused action. Throws `invalid_request` if the service does not know the action or
- * a holder of the agent's own key could use the certificate elsewhere, and `scope_not_requested` and
- * `invalid_expiry` for terms that the action does not need.
+ * Narrows a grant to the refused action. Throws `invalid_request` unless {@link allowsOnce}, and
+ * `scope_not_requested` and `invalid_expiry` for terms that the action does not need.
  */
 function forOneTime(grant: Grant, request: RequestRecord, terms: ApprovalTerms, now: Date): Grant {
   const { refusal, refused_action: action } = request;
-  if (refusal === null || action === null || grant.agent.vault_key_id === null) {
-    throw new ApiError("invalid_request", "body.once: the refused action is not known");
+  if (refusal === null || !allowsOnce(request, grant.agent.custody_mode)) {
+    throw new ApiError("invalid_request", "body.once: the service does not know the whole refused action");
   }
   const { required_scope: scope } = refusal;
   if (grant.scope.length !== 1 || grant.scope[0] !== scope) {

@@ -116,7 +116,7 @@ function readOperation(
   contextOf(operation, refusal.required_scope);
   if (!refusal.action.equals(namedActionHash(operation))) throw differs();
   const { action, resource_id, requested_path, payload_digest: digest = "" } = operation;
-  const named = { action, resource_id, requested_path, has_payload: digest !== "" };
+  const named = { action, resource_id, requested_path, with_payload: digest !== "" };
   return payload === undefined ? named : { ...named, payload: readPayload(payload, digest) };
 }
 

@@ -17,7 +17,7 @@ const RETRY_SECONDS = "5";
 
 const body = z.object({
   subject: authzenEntity.optional().describe("type: agent; id: the agent, which a full key must name"),
-  denial: z.object({ evaluation_id: z.string().min(1).max(4096) }),
+  denial: z.object({ evaluation_id: z.string().min(1).max(8192) }),
   requested_access: z.object({
     scopes: scopeList.describe("With the refused scope"),
     requested_until: isoTimeInput.optional(),

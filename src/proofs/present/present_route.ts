@@ -171,10 +171,11 @@ export async function buildProof(
 function notDelegated(
   { secretBox, askEndpoint }: PresentDeps,
   agentId: string,
-  { required_scope: requiredScope, operation }: ProofAsked,
+  { required_scope: requiredScope, operation, cert_id: certId }: ProofAsked,
   now: Date,
 ): ApiError {
-  if (requiredScope === undefined || !isRequirableScope(requiredScope)) {
+  // A call that chose a certificate says nothing about what the agent lacks.
+  if (certId !== undefined || requiredScope === undefined || !isRequirableScope(requiredScope)) {
     return new ApiError("no_active_delegation");
   }
   const refused = { agentId, requiredScope, operation };

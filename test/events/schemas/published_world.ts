@@ -19,7 +19,7 @@ export const LIFECYCLE = [...Object.keys(eventKinds), ...Object.keys(accountEven
 export const HISTORY: readonly string[] = historyEventType.options;
 
 /** The number of history entries that {@link everyEvent} causes. */
-export const ENTRIES = 6;
+export const ENTRIES = 8;
 
 /**
  * Creates topics on a real Kafka. They contain every kind of {@link LIFECYCLE} twice, every kind of history

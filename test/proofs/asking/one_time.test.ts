@@ -3,7 +3,7 @@ import { startApi, type TestApi } from "../../support/api.ts";
 import { approve } from "../../support/platform_world.ts";
 import { answerFromRegistry, callsOf, certify, errorOf, proofApi } from "../application.ts";
 import { decide, operationOf, BOUND_SCOPE as SCOPE, type Wish } from "../bound_operations.ts";
-import { type AskingAgent, askingAgent, taskOf } from "./asking.ts";
+import { type AskingAgent, askingAgent, evaluationOf, taskOf } from "./asking.ts";
 
 const world = proofApi();
 /** Another process with the same database. */
@@ -132,6 +132,28 @@ describe("an approval for one time", () => {
     }
     const other = operationOf(app, { resource_id: "order-8" });
     expect((await decide(app, await proofFor(app, other), other)).body.decision).toBe("allow");
+  });
+
+  test("cannot allow values that the hash of the action does not cover, such as an amount", async () => {
+    const app = await askingAgent(world);
+    await certify(app, [SCOPE], { constraints: [{ type: "max_amount", max_amount: 5, currency: "EUR" }] });
+    const operation = operationOf(app);
+    const context = { amount: 6, currency: "EUR" };
+    const denied = await decide(app, await proofFor(app, operation), operation, { context });
+    const { id } = taskOf(await app.ask(evaluationOf(denied), { context: { operation } }));
+    const shown = await app.person.client.get(`/v1/service/delegations/requests/${id}`);
+    expect(shown.body.refusal).toMatchObject({ reason: "constraint_denied", allows_once: false });
+    expect(errorOf(await onceOf(app, id))).toBe("400 invalid_request");
+  });
+
+  test("cannot be given for a verifier outside this service, which could accept several proofs", async () => {
+    const app = await askingAgent(world);
+    await world.api
+      .db("connections")
+      .where({ connection_id: app.platform.connectionId })
+      .update({ outside_verifiers: ["ext"] });
+    const operation = operationOf(app, { verifier_id: "ext", workspace_id: "ext" });
+    expect(errorOf(await onceOf(app, await asked(app, operation)))).toBe("400 invalid_request");
   });
 
   test("needs a known action, its one scope, and no end or second delegation of its own", async () => {

@@ -60,9 +60,9 @@ function actionRows(texts: Texts, { action, resource_id, requested_path }: Opera
     .map(([name, value]) => [name, html`<bdi class="mono">${visible(value)}</bdi>`]);
 }
 
-function content(texts: Texts, { has_payload, payload }: Operation): Html {
+function content(texts: Texts, { with_payload, payload }: Operation): Html {
   const said = texts.asking;
-  if (!has_payload) return html`<p>${said.noPayload}</p>`;
+  if (!with_payload) return html`<p>${said.noPayload}</p>`;
   if (payload === undefined) return html`<p class="refusal">${said.payloadUnknown}</p>`;
   const text = JSON.stringify(JSON.parse(payload), null, 2).split("\n").map(visible).join("\n");
   return html`<h3>${said.payload}</h3><pre tabindex="0" aria-label=${said.payload}>${text}</pre>`;
@@ -79,10 +79,12 @@ function visible(text: string): string {
 /** How long an approval lasts, as the person chose it. */
 export type Lasting = keyof Texts["asking"]["lastings"];
 
-/** Returns what is chosen at first: the narrowest grant. */
+/** Returns what is chosen at first: the narrowest grant, if the person can read the whole action. */
 export function firstLasting({ refusal }: RequestAnswer, usualDays: string): Lasting | undefined {
   if (refusal === null) return undefined;
-  if (refusal.allows_once) return "once";
+  const { operation } = refusal;
+  const isReadable = operation !== undefined && (!operation.with_payload || operation.payload !== undefined);
+  if (refusal.allows_once && isReadable) return "once";
   return usualDays === "" ? "asked" : "days";
 }
 
