@@ -174,6 +174,13 @@ export const platformRaces: Record<string, RaceRow[]> = {
   create_agent: ofConnection((own, api) =>
     keyed(api, own, "POST", pathOf(own, "/agents"), { name: "bot", agent_type: "robot" }),
   ),
+  create_account_agent: ofConnection((own) =>
+    own.person.client.post("/v1/service/agents", {
+      connection_id: own.platform.connectionId,
+      name: "bot",
+      agent_type: "robot",
+    }),
+  ),
   pause_callback: [
     ...ofConnection(byOwner("POST", "/callback/pause")),
     callbackRace("whose URL another call clears", "409 no_callback", clearUrl, "/callback/pause"),
