@@ -85,6 +85,9 @@ export function questionOf(
 ): Question | { cause: Cause; requiredScope: string } {
   const { requiredScope, proof, payload, bound, context } = read;
   try {
+    if (bound !== undefined && verifier === undefined) {
+      throw new TypeError("verifier: is required for proofs bound to an operation");
+    }
     const operation =
       bound &&
       verifier &&

@@ -111,7 +111,7 @@ export const AGENT_NOTICES = {
 /** Texts of the list of first steps on the home page. */
 export const FIRST_STEPS = {
   title: "Your first steps",
-  lead: "Lend an agent permission for something, and see a check of it allowed. This list disappears afterwards.",
+  lead: "Lend an agent a permission, and check its proof. This list disappears after the first check that is allowed.",
   done: "Done",
   platform: "Register a platform",
   agent: "Make an agent",

@@ -66,7 +66,7 @@ export function createAsk({ db, secretBox, clock }: AskDeps): Ask {
         `requested_access.scopes: must contain the refused scope ${refusal.required_scope}`,
       );
     }
-    const { action, requestHash: _, ...kept } = refusal;
+    const { action, ...kept } = refusal;
     const operation = readOperation(asked, refusal);
     const same = await findSameRequest(db, agentId, scopes, now);
     if (same !== undefined) return same;

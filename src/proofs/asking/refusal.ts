@@ -54,7 +54,7 @@ function endOfAsking(refusedAt: Date): Date {
 }
 
 /** A refusal that an agent may ask about. `action`: the hash of the refused action with its verifier. */
-export type FoundRefusal = Refusal & { action: Buffer | null; requestHash: string | null };
+export type FoundRefusal = Refusal & { action: Buffer | null };
 
 /** The account and the agent that were refused. */
 type Refused = { accountId: string; agentId: string };
@@ -118,7 +118,6 @@ async function openSealed(
     refused_at: new Date(sealed.at).toISOString(),
     verifier: named === undefined ? null : await nameOf(db, named),
     action: named === undefined ? null : namedActionHash(named),
-    requestHash: named?.request_hash ?? null,
   };
 }
 
@@ -211,6 +210,5 @@ function refusalOf(row: DeniedRow, receiptId: string, accountId: string): FoundR
             workspace_id: row.verifier_account_id ?? accountId,
             request_hash: requestHash,
           }),
-    requestHash,
   };
 }
