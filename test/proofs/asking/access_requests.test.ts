@@ -73,6 +73,13 @@ describe("a refusal that an approval could resolve", () => {
     expect([after.length, await rows(app)]).toEqual([before.length, 1]);
   });
 
+  test("does not do so if the call chose a certificate, which says nothing about what the agent lacks", async () => {
+    const app = await askingAgent(world);
+    const refused = await app.present({ cert_id: "cert-none", required_scope: "data:read" });
+    expect(errorOf(refused)).toBe("404 no_active_delegation");
+    expect(refused.body).not.toHaveProperty("evaluation_id");
+  });
+
   test("does not do so for an allow, without a scope, or if no approval helps", async () => {
     const [app, shop] = [await askingAgent(world), await askingAgent(world)];
     const verifier_connection_id = shop.platform.connectionId;
