@@ -40,14 +40,17 @@ export type Refusal = {
   reason: string;
   required_scope: string;
   refused_at: string;
-  /** The application that refused. Null if it is not known. */
-  verifier: { platform_name: string; organization_name: string | null } | null;
+  /** The application that refused, and whether it is the agent's account's own. Null if it is not known. */
+  verifier: { platform_name: string; organization_name: string | null; same_account: boolean } | null;
   explanation?: Explanation;
   /** The action as the agent sent it. Its hash is that of the refused action. */
   operation?: RefusedOperation;
 };
 
-/** The refused action. `payload` is canonical JSON, and absent if the service knows at most its hash. */
+/**
+ * The refused action. `payload` is canonical JSON. It is absent if the service knows at most its hash, and
+ * after the decision.
+ */
 export type RefusedOperation = {
   action: string;
   resource_id: string;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { declaredAnswer, showDeclared } from "../input/declared_fields.ts";
 import { constraint, type constraintList } from "../input/delegation_fields.ts";
-import { shownDescriptions } from "../input/platform_fields.ts";
+import { explanationValues, shownDescriptions } from "../input/platform_fields.ts";
 import { isoTime } from "../input/schemas.ts";
 import { pickDescriptions } from "../platforms/scope_descriptions.ts";
 import { fingerprintOfKey } from "../protocol/keys/hybrid.ts";
@@ -29,7 +29,11 @@ const declaredBy = z
   .nullable()
   .describe("The Kubernetes object that declares it; null if a person requested it with a session");
 
-const names = z.object({ platform_name: z.string(), organization_name: z.string().nullable() });
+const names = z.object({
+  platform_name: z.string(),
+  organization_name: z.string().nullable(),
+  same_account: z.boolean().describe("Whether it belongs to the same account"),
+});
 const refusal = z
   .object({
     evaluation_id: z.string().nullable(),
@@ -38,13 +42,14 @@ const refusal = z
     refused_at: isoTime,
     verifier: names.nullable().describe("Who refused, or whose application the agent wanted to call"),
     sent: z.record(z.string(), z.string()).optional().describe("The values that a limit refused"),
+    values: explanationValues.optional().describe("How `sent` has personal values"),
     operation: z
       .object({
         action: z.string(),
         resource_id: z.string(),
         requested_path: z.string(),
         with_payload: z.boolean(),
-        payload: z.string().optional().describe("Canonical JSON"),
+        payload: z.string().optional().describe("Canonical JSON, until the decision"),
       })
       .optional()
       .describe("The refused action, if the agent showed it. Its hash is the refused one"),
@@ -164,7 +169,8 @@ function showRefusal({
   if (refusal === null) return null;
   const { explanation, ...rest } = refusal;
   const allows_once = allowsOnce({ refusal, refused_action }, custody_mode);
-  return { ...rest, ...(explanation?.sent && { sent: explanation.sent }), allows_once };
+  const { sent, values } = explanation ?? {};
+  return { ...rest, ...(sent && { sent }), ...(values && { values }), allows_once };
 }
 
 /** Returns the declaring object, if there is one. Its cluster's id is the external id up to the first dot. */

@@ -187,6 +187,7 @@ export const ASKING = {
   lead: "This is what the service knows. It does not come from the agent's words above.",
   application: "Application",
   of: (organization: string) => `of ${organization}`,
+  another: "of another account",
   unknownApplication: "Outside this service, or not known",
   needs: "Needs",
   when: "Refused",
@@ -196,9 +197,13 @@ export const ASKING = {
   resource: "Resource",
   path: "Path",
   sent: "Sent",
+  about: "about",
+  notPart:
+    "The values that were sent are not part of the action. An approval does not limit them unless you add a limit.",
   payload: "Content of the action",
   payloadUnknown:
     "The action has content that the agent did not show. It can be anything, also another amount or receiver.",
+  payloadGone: "The service keeps the content of an action only until the decision.",
   noPayload:
     "The action has no content. What the application checks beside it, such as an amount, is not part of it.",
   unknown: "The service does not know which action it was, so you cannot allow only this one.",

@@ -30,16 +30,15 @@ export function allowsOnce(
   return refusal.reason !== "constraint_denied" || refusal.operation?.with_payload === true;
 }
 
-/** Returns the agent's own pending request for exactly these scopes, if there is one. */
+/** Returns the agent's own pending request for exactly these scopes and this action, if there is one. */
 export async function findSameRequest(
   db: Database | Transaction,
-  agentId: string,
-  scopes: readonly string[],
+  { agentId, scopes, action }: { agentId: string; scopes: readonly string[]; action: Buffer | null },
   now: Date,
 ): Promise<DelegationRequestRow | undefined> {
   const asked = expandScopes(scopes).join(" ");
   const pending = await db("delegation_requests")
-    .where({ agent_id: agentId, status: "pending" })
+    .where({ agent_id: agentId, status: "pending", refused_action: action })
     .whereNotNull("refusal")
     .andWhere("expires_at", ">", now)
     .orderBy("created_at");

@@ -39,8 +39,9 @@ type RequestDecision = {
 };
 
 /**
- * Decides a pending request. Throws `request_not_pending` if the request has expired or another decision came
- * first. Runs the decider's `check`. The caller must hold the connection's lock.
+ * Decides a pending request. Deletes the refused action's payload, which may be personal. Throws
+ * `request_not_pending` if the request has expired or another decision came first. Runs the decider's
+ * `check`. The caller must hold the connection's lock.
  */
 export async function decideRequest(
   tx: Transaction,
@@ -50,7 +51,13 @@ export async function decideRequest(
   const [row] = await tx("delegation_requests")
     .where({ request_id: requestId, status: "pending" })
     .andWhere("expires_at", ">", now)
-    .update({ status, ...columnsOf(by), reason, decided_at: now })
+    .update({
+      status,
+      ...columnsOf(by),
+      reason,
+      decided_at: now,
+      refusal: tx.raw("refusal #- '{operation,payload}'"),
+    })
     .returning("*");
   if (row === undefined) throw new ApiError("request_not_pending");
   await by?.check?.(tx, row);

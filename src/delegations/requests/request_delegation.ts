@@ -47,7 +47,7 @@ export type NewRequest = {
 /**
  * Files a request, which stays pending for 7 days. Refuses a request that could not be granted later. If a
  * request with this external id exists, returns that request after the same checks. Returns an agent's own
- * pending request for the same scopes again.
+ * pending request for the same scopes and action again.
  *
  * Throws `not_found`, `no_agent`, `agent_required`, `agent_disabled`, `invalid_scopes`, `ceiling_exceeded`,
  * `invalid_expiry`, `invalid_constraints`, `request_limit`, and for an agent's own request `denied_recently`.
@@ -67,7 +67,8 @@ export async function requestDelegation(
     const now = clock.now();
     checkGrantable(owner, agent, scope, newRequest, now);
     if (newRequest.asked !== undefined) {
-      const same = await findSameRequest(tx, agent.agent_id, scope, now);
+      const { action } = newRequest.asked;
+      const same = await findSameRequest(tx, { agentId: agent.agent_id, scopes: scope, action }, now);
       if (same !== undefined) return same;
       await checkAsking(tx, agent, scope, now);
     }

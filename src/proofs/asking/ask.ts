@@ -39,9 +39,9 @@ export type Ask = (caller: ApiKeyCaller, asked: Asked) => Promise<DelegationRequ
 
 /**
  * Creates the function that files an agent's own request for authority, about a refusal of this agent. It
- * returns the agent's pending request for the same scopes again. It throws `not_found` if the service knows
- * no such recent refusal of the agent, `session_context_mismatch` if the operation is not the refused one,
- * `four_eyes_required`, `rate_limited`, and what {@link requestDelegation} throws.
+ * returns the agent's pending request for the same scopes and action again. It throws `not_found` if the
+ * service knows no such recent refusal of the agent, `session_context_mismatch` if the operation is not the
+ * refused one, `four_eyes_required`, `rate_limited`, and what {@link requestDelegation} throws.
  */
 export function createAsk({ db, secretBox, clock }: AskDeps): Ask {
   const perAgent = rateOf(db, "agent");
@@ -68,7 +68,7 @@ export function createAsk({ db, secretBox, clock }: AskDeps): Ask {
     }
     const { action, ...kept } = refusal;
     const operation = readOperation(asked, refusal);
-    const same = await findSameRequest(db, agentId, scopes, now);
+    const same = await findSameRequest(db, { agentId, scopes, action }, now);
     if (same !== undefined) return same;
     await refuseFourEyes(db, accountId);
     await takeRate(perAgent, agentId, "The agent asked too often in a day");

@@ -105,7 +105,7 @@ export async function findRefusal(
 
 async function openSealed(
   { db, secretBox }: { db: Database; secretBox: SecretBox },
-  { agentId }: Refused,
+  { accountId, agentId }: Refused,
   text: string,
 ): Promise<FoundRefusal | undefined> {
   const sealed = unsealed(secretBox, text);
@@ -116,7 +116,7 @@ async function openSealed(
     reason: "no_active_delegation",
     required_scope: sealed.requiredScope,
     refused_at: new Date(sealed.at).toISOString(),
-    verifier: named === undefined ? null : await nameOf(db, named),
+    verifier: named === undefined ? null : await nameOf(db, named, accountId),
     action: named === undefined ? null : namedActionHash(named),
   };
 }
@@ -134,6 +134,7 @@ function unsealed(secretBox: SecretBox, text: string): Sealed | undefined {
 async function nameOf(
   db: Database,
   { verifier_id, workspace_id }: NamedAction,
+  accountId: string,
 ): Promise<Refusal["verifier"]> {
   if (!isUuid(workspace_id)) return null;
   const row = await db("connections as c")
@@ -143,7 +144,7 @@ async function nameOf(
     .whereNull("c.removed_at")
     .orderBy("c.created_at")
     .first("p.name as platform_name", "a.organization_name");
-  return row ?? null;
+  return row === undefined ? null : { ...row, same_account: workspace_id === accountId };
 }
 
 type DeniedRow = Pick<
@@ -196,10 +197,11 @@ function refusalOf(row: DeniedRow, receiptId: string, accountId: string): FoundR
     verifier: isOwn
       ? row.platform_name === null
         ? null
-        : { platform_name: row.platform_name, organization_name: null }
+        : { platform_name: row.platform_name, organization_name: null, same_account: true }
       : {
           platform_name: row.verifier_platform_name ?? "",
           organization_name: row.verifier_organization_name,
+          same_account: false,
         },
     ...(row.explanation !== null && { explanation: row.explanation }),
     action:

@@ -3,19 +3,22 @@ import { createKeyCounts } from "../../concurrency/key_counts.ts";
 import type { Database } from "../../db/database.ts";
 
 const POLL_MS = 500;
-/** Waiting calls of one agent and of this process. A further call is answered immediately. */
-const MOST_WAITING = { agent: 2, process: 100 } as const;
+/** Waiting calls of one agent, of one account and of this process. A further call is answered immediately. */
+const MOST_WAITING = { agent: 2, account: 20, process: 100 } as const;
+
+/** A waiting call: its request, and whose places it uses. */
+type Waiter = { requestId: string; agentId: string; accountId: string };
 
 /** Lets calls wait for decisions. */
 export type DecisionWaits = {
   /** Resolves when the request is no longer pending, or after `seconds`, or immediately if too many wait. */
-  untilDecided(of: { requestId: string; agentId: string }, seconds: number): Promise<void>;
+  untilDecided(of: Waiter, seconds: number): Promise<void>;
 };
 
 /** Waiting calls share one short query, and none of them holds a connection to the database. */
 export function createDecisionWaits(db: Database): DecisionWaits {
   const waiting = new Map<() => void, string>();
-  const agents = createKeyCounts();
+  const [agents, accounts] = [createKeyCounts(), createKeyCounts()];
   let isPolling = false;
 
   /** A request that was deleted meanwhile counts as decided. */
@@ -45,9 +48,11 @@ export function createDecisionWaits(db: Database): DecisionWaits {
   }
 
   return {
-    async untilDecided({ requestId, agentId }, seconds) {
+    async untilDecided({ requestId, agentId, accountId }, seconds) {
       if (seconds === 0 || waiting.size >= MOST_WAITING.process) return;
+      if (accounts.count(accountId) >= MOST_WAITING.account) return;
       if (!agents.enter(agentId, MOST_WAITING.agent)) return;
+      accounts.enter(accountId);
       const { promise, resolve } = Promise.withResolvers<void>();
       const timer = setTimeout(resolve, seconds * 1000);
       waiting.set(resolve, requestId);
@@ -58,6 +63,7 @@ export function createDecisionWaits(db: Database): DecisionWaits {
         clearTimeout(timer);
         waiting.delete(resolve);
         agents.leave(agentId);
+        accounts.leave(accountId);
       }
     },
   };

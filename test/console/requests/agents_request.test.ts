@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
-import { proofApi } from "../../proofs/application.ts";
-import { askingAgent, taskOf, withPayload } from "../../proofs/asking/asking.ts";
-import { BOUND_SCOPE as SCOPE } from "../../proofs/bound_operations.ts";
+import { certify, proofApi } from "../../proofs/application.ts";
+import { askingAgent, evaluationOf, taskOf, withPayload } from "../../proofs/asking/asking.ts";
+import { decide, operationOf, BOUND_SCOPE as SCOPE } from "../../proofs/bound_operations.ts";
 import { browserOf, formIn } from "../support/console.ts";
 
 const world = proofApi();
@@ -38,10 +38,38 @@ describe("the page about a request that an agent made itself", () => {
   });
 
   test("warns of content that the agent did not show, and writes invisible characters as codes", async () => {
-    expect((await asked({ shows: false })).page.words).toContain("The agent did not show the action");
+    const hidden = (await asked({ shows: false })).page;
+    expect(hidden.words).toContain("The agent did not show the action");
+    expect(chosen(hidden.text)).toBe("days");
     const { page } = await asked({ payload: { to: "\u202ebob" } });
     expect(page.text).toContain("\\u{202e}bob");
     expect(page.text).not.toContain("\u202e");
+  });
+
+  test("says about which values the refused limit speaks, and that they are no part of the action", async () => {
+    const app = await askingAgent(world);
+    await certify(app, [SCOPE], { constraints: [{ type: "max_amount", max_amount: 5, currency: "EUR" }] });
+    const payload = { to: "bob" };
+    const operation = withPayload(app, payload);
+    const { proof_bundle } = (await app.present({ operation, required_scope: SCOPE })).body;
+    const context = { amount: 14_999, currency: "EUR" };
+    const denied = await decide(app, proof_bundle, operation, { context });
+    const { id } = taskOf(await app.ask(evaluationOf(denied), { context: { operation, payload } }));
+    const shown = await app.person.client.get(`/v1/service/delegations/requests/${id}`);
+    expect(shown.body.refusal).toMatchObject({ sent: { amount: "15000" }, values: "rounded" });
+    const { words } = await browserOf(world.api, app.person.client).open(`/console/requests/${id}`);
+    expect(words).toContain("Sent: amount about 15000");
+    expect(words).not.toContain("about EUR");
+    expect(words).toContain("are not part of the action");
+  });
+
+  test("says whether the application belongs to another account", async () => {
+    expect((await asked()).page.words).not.toContain("another account");
+    const [app, shop] = [await askingAgent(world), await askingAgent(world)];
+    const operation = operationOf({ ...shop, agentId: app.agentId });
+    const { id } = taskOf(await app.ask(await app.refused(operation), { context: { operation } }));
+    const { words } = await browserOf(world.api, app.person.client).open(`/console/requests/${id}`);
+    expect(words).toContain("Shop of another account");
   });
 
   test("approves only the refused action if the person changes nothing but the box", async () => {
@@ -52,6 +80,7 @@ describe("the page about a request that an agent made itself", () => {
     expect(await certificate()).toMatchObject({ approved_scope: [SCOPE], only_action: expect.any(Buffer) });
     const decided = await browser.open(`/console/requests/${id}`);
     expect(decided.words).toContain("The refused action");
+    expect(decided.words).toContain("keeps the content of an action only until the decision");
   });
 
   test.each([

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { addSeconds } from "../../../src/clock.ts";
 import { newRequestId } from "../../../src/ids.ts";
+import { createDecisionWaits } from "../../../src/proofs/asking/waits.ts";
 import { addMember } from "../../support/members.ts";
 import { approve, copyRequest } from "../../support/platform_world.ts";
 import { errorOf, proofApi } from "../application.ts";
@@ -24,6 +25,9 @@ const deny = ({ person }: AskingAgent, id: string) =>
 const rowOf = (id: string) => world.api.db("delegation_requests").where({ request_id: id }).first();
 const rows = async ({ agentId }: AskingAgent) =>
   (await world.api.db("delegation_requests").where({ agent_id: agentId })).length;
+
+/** The name of a verifier that needs the most bytes. */
+const LONG = "\u4e00".repeat(512);
 
 /** Lets `verify` deny the agent the scope, with a proof that is bound to nothing. */
 async function denied(app: AskingAgent, fields = {}) {
@@ -87,7 +91,10 @@ describe("a refusal that an approval could resolve", () => {
     const wish = { challenge: body.challenge, verifier_connection_id };
     const decided = await shop.verify((await app.present(wish)).body.proof_bundle);
     expect(decided.body.decision_reason).toBe("principal_not_accepted");
-    const answers = [decided, await app.verify(await app.proof()), await app.present({ cert_id: "unknown" })];
+    const chosen = [{ cert_id: "unknown" }, { cert_id: "unknown", required_scope: "data:read" }];
+    const refused = await Promise.all(chosen.map((each) => app.present(each)));
+    expect(refused.map(errorOf)).toEqual(["404 no_active_delegation", "404 no_active_delegation"]);
+    const answers = [decided, await app.verify(await app.proof()), ...refused];
     for (const { body } of answers) expect(body).not.toHaveProperty("access_request");
   });
 });
@@ -162,6 +169,27 @@ describe("an agent that asks", () => {
     expect(states.sort()).toEqual(["cancelled", "cancelled", "pending"]);
   });
 
+  test("keeps the payload only until the request is decided", async () => {
+    const decide = {
+      approved: (app: AskingAgent, id: string) => approve(app.person, id, [SCOPE], { once: true }),
+      denied: deny,
+      withdrawn: (app: AskingAgent, id: string) => app.asAgent("POST", `${ASKING}/${id}/cancel`),
+    };
+    for (const [status, end] of Object.entries(decide)) {
+      const app = await askingAgent(world);
+      const payload = { to: "bob" };
+      const operation = withPayload(app, payload);
+      const { id } = taskOf(await app.ask(await app.refused(operation), { context: { operation, payload } }));
+      expect((await rowOf(id))?.refusal?.operation?.payload).toBe('{"to":"bob"}');
+      expect((await end(app, id)).status).toBe(200);
+      const row = await rowOf(id);
+      expect([row?.status, row?.refusal?.operation]).toEqual([
+        status,
+        { action: "refund", resource_id: "order-7", requested_path: expect.any(String), with_payload: true },
+      ]);
+    }
+  });
+
   test("cancels a pending request only", async () => {
     const app = await askingAgent(world);
     const { id } = taskOf(await app.ask(await app.refused()));
@@ -184,12 +212,35 @@ describe("an agent that asks", () => {
     const app = await askingAgent(world);
     const evaluation = await app.refused();
     const answers = await Promise.all([app.ask(evaluation), app.ask(evaluation)]);
-    const again = await app.ask(evaluationOf(await denied(app)));
+    const again = await app.ask(await app.refused());
     expect(new Set([...answers, again].map((each) => taskOf(each).id)).size).toBe(1);
     const wider = await app.ask(evaluation, { scopes: ["data:share", SCOPE] });
     const same = await app.ask(evaluation, { scopes: [SCOPE, "data:share"] });
     expect(taskOf(same).id).toBe(taskOf(wider).id);
     expect(taskOf(wider).id).not.toBe(taskOf(again).id);
+  });
+
+  test("gets another request for another action with the same scopes", async () => {
+    const app = await askingAgent(world);
+    const other = await app.refused(operationOf(app, { resource_id: "order-8" }));
+    const unbound = evaluationOf(await denied(app));
+    const tasks = [await app.ask(await app.refused()), await app.ask(other), await app.ask(unbound)].map(
+      taskOf,
+    );
+    expect(new Set(tasks.map(({ id }) => id)).size).toBe(3);
+    expect(taskOf(await app.ask(other)).id).toBe(tasks[1]?.id);
+  });
+
+  test("can ask about every refusal that the service names, however long the action's names", async () => {
+    const app = await askingAgent(world);
+    await world.api
+      .db("connections")
+      .where({ connection_id: app.platform.connectionId })
+      .update({ outside_verifiers: [LONG] });
+    const operation = operationOf(app, { verifier_id: LONG, workspace_id: LONG });
+    const evaluation = await app.refused(operation);
+    expect(evaluation.length).toBeGreaterThan(4_096);
+    expect(errorOf(await app.ask(evaluation, { context: { operation } }))).toBe("202 undefined");
   });
 
   test("must ask for the refused scope, within the ceiling, for one line of visible text", async () => {
@@ -257,8 +308,24 @@ describe("an agent that asks", () => {
     const { id } = taskOf(await app.ask(String(body.evaluation_id), { context: { operation } }));
     expect(await rowOf(id)).toMatchObject({
       refused_action: expect.any(Buffer),
-      refusal: { evaluation_id: body.evaluation_id, verifier: { platform_name: "Shop" } },
+      refusal: {
+        evaluation_id: body.evaluation_id,
+        verifier: { platform_name: "Shop", same_account: false },
+      },
     });
+    const again = taskOf(await app.ask(await app.refused(operation)));
+    expect((await rowOf(again.id))?.refusal?.verifier).toMatchObject({
+      platform_name: "Shop",
+      same_account: false,
+    });
+    const own = await askingAgent(world);
+    for (const each of [await own.refused(), evaluationOf(await denied(own))]) {
+      const { id } = taskOf(await own.ask(each));
+      expect((await rowOf(id))?.refusal?.verifier).toMatchObject({
+        platform_name: "Shop",
+        same_account: true,
+      });
+    }
   });
 });
 
@@ -368,6 +435,20 @@ describe("limits of asking", () => {
     const refused = await app.ask(evaluation, { scopes: [SCOPE, "data:share"] });
     expect(errorOf(refused)).toBe("429 rate_limited");
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
+  });
+
+  test("let the calls of one account use a fifth of the places in which calls wait", async () => {
+    const app = await askingAgent(world);
+    const { id: requestId } = taskOf(await app.ask(await app.refused()));
+    const waits = createDecisionWaits(world.api.db);
+    const wait = (accountId: string, agentId: string) =>
+      waits.untilDecided({ requestId, agentId, accountId }, 10);
+    const long = Array.from({ length: 20 }, (_, n) => wait("crowd", `agent ${n}`).then(() => "waited"));
+    const other = wait("other", "other").then(() => "waited");
+    const extra = wait("crowd", "one too many").then(() => "immediate");
+    expect(await Promise.race([...long, other, extra])).toBe("immediate");
+    await deny(app, requestId);
+    await Promise.all([...long, other]);
   });
 
   test("let no agent ask where two people must decide", async () => {

@@ -13,11 +13,11 @@ type Refusal = NonNullable<RequestAnswer["refusal"]>;
 export function refusedAction(
   { texts }: Visit,
   words: ScopeWords,
-  { refusal }: RequestAnswer,
+  { refusal, status }: RequestAnswer,
 ): Html | undefined {
   if (refusal === null) return undefined;
   const said = texts.asking;
-  const { verifier, operation, sent } = refusal;
+  const { verifier, operation, sent, values } = refusal;
   return html`<section class="card" aria-labelledby="refused-title"><h2 id="refused-title">${said.title}</h2>
     <p class="quiet">${said.lead}</p>${facts([
       [said.application, verifier === null ? said.unknownApplication : applicationOf(texts, verifier)],
@@ -25,19 +25,24 @@ export function refusedAction(
       ...(operation === undefined ? [] : actionRows(texts, operation)),
       ...Object.entries(sent ?? {}).map(([name, value]): [string, Piece] => [
         `${said.sent}: ${name}`,
-        html`<bdi>${visible(value)}</bdi>`,
+        html`${values === "rounded" && isNumber(value) && `${said.about} `}<bdi>${visible(value)}</bdi>`,
       ]),
       [said.why, whyRefused(texts, refusal)],
       [said.when, time(refusal.refused_at)],
-    ])}${operation === undefined ? html`<p>${refusal.allows_once ? said.hashOnly : said.unknown}</p>` : content(texts, operation)}</section>`;
+    ])}${operation === undefined ? html`<p>${refusal.allows_once ? said.hashOnly : said.unknown}</p>` : content(texts, operation, status === "pending")}${sent !== undefined && html`<p>${said.notPart}</p>`}</section>`;
+}
+
+function isNumber(text: string): boolean {
+  return text !== "" && Number.isFinite(Number(text));
 }
 
 function applicationOf(
   texts: Texts,
-  { platform_name, organization_name }: NonNullable<Refusal["verifier"]>,
+  { platform_name, organization_name, same_account }: NonNullable<Refusal["verifier"]>,
 ): Html {
-  return html`<bdi>${visible(platform_name)}</bdi>${
-    organization_name !== null && html` ${texts.asking.of(visible(organization_name))}`
+  const { of, another } = texts.asking;
+  return html`<bdi>${visible(platform_name)}</bdi>${!same_account && html` ${another}`}${
+    organization_name !== null && html`${!same_account && ","} ${of(visible(organization_name))}`
   }`;
 }
 
@@ -60,9 +65,10 @@ function actionRows(texts: Texts, { action, resource_id, requested_path }: Opera
     .map(([name, value]) => [name, html`<bdi class="mono">${visible(value)}</bdi>`]);
 }
 
-function content(texts: Texts, { with_payload, payload }: Operation): Html {
+function content(texts: Texts, { with_payload, payload }: Operation, isPending: boolean): Html {
   const said = texts.asking;
   if (!with_payload) return html`<p>${said.noPayload}</p>`;
+  if (!isPending) return html`<p>${said.payloadGone}</p>`;
   if (payload === undefined) return html`<p class="refusal">${said.payloadUnknown}</p>`;
   const text = JSON.stringify(JSON.parse(payload), null, 2).split("\n").map(visible).join("\n");
   return html`<h3>${said.payload}</h3><pre tabindex="0" aria-label=${said.payload}>${text}</pre>`;
