@@ -18,8 +18,10 @@ const START_MS = 10 * 60_000;
 export const LIFECYCLE = [...Object.keys(eventKinds), ...Object.keys(accountEventKinds)];
 export const HISTORY: readonly string[] = historyEventType.options;
 
+/** The number of lifecycle events that {@link everyEvent} causes: one per kind, and two more keys. */
+export const EVENTS = LIFECYCLE.length + 2;
 /** The number of history entries that {@link everyEvent} causes. */
-export const ENTRIES = 8;
+export const ENTRIES = 6;
 
 /**
  * Creates topics on a real Kafka. They contain every kind of {@link LIFECYCLE} twice, every kind of history

@@ -7,11 +7,11 @@ import { topics } from "../../../src/events/kafka/settings.ts";
 import { kafkaForTests } from "../../support/kafka.ts";
 import { pythonPackages } from "../../support/outside_tools.ts";
 import { until } from "../../support/process.ts";
-import { ENTRIES, HISTORY, LIFECYCLE, publishedWorld } from "./published_world.ts";
+import { ENTRIES, EVENTS, HISTORY, LIFECYCLE, publishedWorld } from "./published_world.ts";
 
 const CONSUMER = fileURLToPath(new URL("../../../docs/examples/consumer.py", import.meta.url));
 const SCHEMAS = fileURLToPath(new URL("../../../docs/events", import.meta.url));
-const ALL = LIFECYCLE.length + ENTRIES;
+const ALL = EVENTS + ENTRIES;
 const { missing: noKafka, start } = await kafkaForTests();
 const python = await pythonPackages("kafka-python-1", ["confluent-kafka==2.16.1", "jsonschema==4.26.0"]);
 const missing = noKafka ?? python.missing;
