@@ -63,7 +63,9 @@ function hookRoute(deps: ExtAuthDeps, method: (typeof METHODS)[number], path: st
     keyRoles: KEY_ROLES,
     headers: {
       "X-Service-Proof": "The proof: a reference, or a bundle in base64url",
-      ...(withTarget ? {} : { "X-Service-Required-Scope": "The scope that the request needs" }),
+      ...(withTarget
+        ? {}
+        : { "X-Service-Required-Scope": "The scope that the request needs; or add `/{scope}` to the path" }),
     },
     answer: { status: 200, schema: answer, description: "Allowed: let the request pass", ...HEADERS },
     otherAnswers: {

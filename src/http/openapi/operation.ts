@@ -52,6 +52,9 @@ function securityOf(route: Route): Json[] {
   return byAccess[route.access];
 }
 
+/** Marks a parameter that is the rest of a path, slashes included. OpenAPI has no such parameters. */
+export const REST = "x-rest-of-path";
+
 function parameters(route: Route, names: Names): Json {
   const declared = new Map(membersOf(route.params).map(({ name, schema }) => [name, schema]));
   const inPath = [...route.path.matchAll(/\{(\w+)(\*?)\}/g)].map(([, name = "", rest]) => {
@@ -60,7 +63,9 @@ function parameters(route: Route, names: Names): Json {
       name,
       in: "path",
       required: true,
-      ...(rest === "" ? {} : { description: "The rest of the path; its first segment is the scope" }),
+      ...(rest === ""
+        ? {}
+        : { description: "The rest of the path; its first segment is the scope", [REST]: true }),
       schema,
       example: exampleOf(schema, name),
     };

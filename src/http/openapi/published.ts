@@ -5,6 +5,7 @@ import { memberRoles } from "../../route.ts";
 import { type Operation, type Response, shareComponents } from "./components.ts";
 import { linksOf } from "./links.ts";
 import { openSchema, withoutUnions } from "./open_responses.ts";
+import { REST } from "./operation.ts";
 import { ERROR, errorSchema } from "./responses.ts";
 import { EVERY_ROUTE } from "./route_errors.ts";
 import type { Json } from "./schema.ts";
@@ -20,10 +21,12 @@ const USUAL_SECURITY: Json[] = [{ session: [], csrf: [] }];
 /**
  * Returns the document that the API serves. The full document repeats each part where it applies. This one
  * contains each part once and under a name, and describes the errors of every call by one response. An
- * operation without `security` has the document's, and one without `x-roles` is open to every role.
+ * operation without `security` has the document's, and one without `x-roles` is open to every role. Paths of
+ * any length are left out, because OpenAPI cannot express them.
  */
 export function publishedDocument(document: Json): Json {
-  const paths = structuredClone(document.paths) as Record<string, Record<string, Operation>>;
+  const all = structuredClone(document.paths) as Record<string, Record<string, Operation>>;
+  const paths = Object.fromEntries(Object.entries(all).filter(([, methods]) => !isOfAnyLength(methods)));
   const placed = Object.entries(paths).flatMap(([path, methods]) =>
     Object.values(methods).map((operation) => ({ path, operation })),
   );
@@ -45,6 +48,10 @@ export function publishedDocument(document: Json): Json {
   const short = Object.entries(paths).map(([path, methods]) => [path, shareParameters(methods)]);
   const { paths: _paths, components: _components, ...head } = document;
   return { ...head, security: USUAL_SECURITY, paths: Object.fromEntries(short), components };
+}
+
+function isOfAnyLength(methods: Record<string, Operation>): boolean {
+  return Object.values(methods).some(({ parameters }) => parameters.some((each) => each[REST] === true));
 }
 
 /** Keeps only the first of equal examples of responses. The schema has the same name in each place. */
@@ -97,8 +104,8 @@ function describeSuccess(operation: Operation, links: Record<string, Json>): voi
 }
 
 /**
- * Error codes that the default response describes: those of every route, of missing credentials, and of
- * callers whose role does not allow the call.
+ * Error codes that the default response describes: those of every route, of missing credentials, of callers
+ * whose role does not allow the call, and of ids that name nothing.
  */
 export const DEFAULT_CODES: readonly string[] = [
   ...EVERY_ROUTE,
@@ -109,6 +116,7 @@ export const DEFAULT_CODES: readonly string[] = [
     "onboarding_incomplete",
     "forbidden",
     "key_not_allowed",
+    "not_found",
   ],
 ];
 
@@ -177,7 +185,7 @@ function anyCall(): Response {
   const description = "Whole seconds after which the call may be repeated; with 429 and 503";
   return {
     description:
-      "Errors that any call can return, 401 without a valid session or API key, and 403 for people whose role is not in `x-roles`, and for API keys whose role is neither `full` nor in `x-key-roles`",
+      "Errors that any call can return, 401 without a valid session or API key, 403 for people whose role is not in `x-roles`, and for API keys whose role is neither `full` nor in `x-key-roles`, and 404 for an id that names nothing of the caller's",
     headers: { "Retry-After": { description, schema: { type: "string", pattern: "^[0-9]+$" } } },
     content: { "application/json": { schema: error } },
     "x-error-codes": [...DEFAULT_CODES],
