@@ -17,7 +17,7 @@ const shown = z.object({
   cluster: z.string(),
   namespace: z.string(),
   namespace_uid: z.string().nullable(),
-  status: z.enum(["asking", "accepted"]),
+  status: z.enum(["accepted", "asking"]),
   ceiling: z
     .array(z.string())
     .nullable()

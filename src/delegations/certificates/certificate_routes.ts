@@ -148,7 +148,7 @@ export function revokeRoute(deps: Deps): Route {
     body: reasonBody,
     answer: {
       status: 200,
-      schema: certificateAnswer.pick({ cert_id: true, status: true }),
+      schema: certificateAnswer.pick({ cert_id: true }).extend({ status: z.literal("revoked") }),
       description: "The revoked certificate",
     },
     errors: ["not_found"],

@@ -88,7 +88,7 @@ export function approveRoute(deps: Deps): Route {
   });
 }
 
-const denyAnswer = requestAnswer.pick({ request_id: true, status: true });
+const denyAnswer = requestAnswer.pick({ request_id: true }).extend({ status: z.literal("denied") });
 
 /** `POST …/requests/{request_id}/deny`: denies a pending request. */
 export function denyRoute(deps: Deps): Route {

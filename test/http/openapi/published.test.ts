@@ -250,4 +250,15 @@ describe("the published OpenAPI document", () => {
       error_reason: null,
     });
   });
+
+  test.each([
+    ["deny_delegation_request", "denied"],
+    ["revoke_delegation", "revoked"],
+    ["approve_delegation_request", "approved"],
+    ["accept_namespace_binding", "accepted"],
+  ])("shows the state after the call in the example of %s", (id, status) => {
+    const operation = contract.operations.find(({ operationId }) => operationId === id);
+    const answer = operation?.responses["200"] as Response | undefined;
+    expect(answer?.content?.["application/json"]?.example).toMatchObject({ status });
+  });
 });
