@@ -19,7 +19,13 @@ export type Finding =
   | "answer_too_large";
 
 /** The application's refusal: an HTTP status, a stable code, and a message that reveals no details. */
-export type Refusal = { readonly status: 403 | 503; readonly code: string; readonly message: string };
+export type Refusal = {
+  readonly status: 403 | 503;
+  readonly code: string;
+  readonly message: string;
+  /** The id with which the agent can ask a person, if an approval could resolve the denial. */
+  readonly evaluationId?: string;
+};
 
 /** The action that the enforcement table requires. The application executes only without a `refusal`. */
 export type Ruling = {
@@ -33,6 +39,7 @@ export type Ruling = {
 
 const MAX_DEPTH = 32;
 const MAX_REASON = 256;
+const EVALUATION_ID = /^[\w-]{1,256}$/;
 
 /** Refusal with 403: the caller has not proved a permission for this action. */
 export const NO_AUTHORITY: Refusal = Object.freeze({
@@ -66,7 +73,7 @@ export function rule(exchange: Exchange): Ruling {
     case "allow":
       return { finding: "allow", status, answer, refusal: undefined };
     case "deny":
-      return refuse("deny", status, answer, denial(answer.decision_reason));
+      return refuse("deny", status, answer, denial(answer));
     case "indeterminate":
       return refuse("indeterminate", status, answer, NO_DECISION);
     default:
@@ -83,9 +90,12 @@ function refuse(
   return { finding, status, answer, refusal };
 }
 
-function denial(reason: unknown): Refusal {
+function denial({ decision_reason: reason, ...answer }: Ruling["answer"]): Refusal {
   const code = typeof reason === "string" && reason !== "" ? reason.slice(0, MAX_REASON) : "denied";
-  return Object.freeze({ status: 403, code, message: "The agent's authority does not permit this action" });
+  const message = "The agent's authority does not permit this action";
+  const { evaluation_id: id, access_request: request } = answer;
+  const isAskable = isObject(request) && typeof id === "string" && EVALUATION_ID.test(id);
+  return Object.freeze({ status: 403, code, message, ...(isAskable && { evaluationId: id }) });
 }
 
 function errorCodeOf(answer: Readonly<Record<string, unknown>> | undefined): unknown {

@@ -126,19 +126,25 @@ const INVOCATION_ID = /^[\x21-\x7e]{1,256}$/;
  * Returns a refusal's body, in the form of the service's own errors. It repeats the request's invocation id,
  * so that an agent does not mistake the relayed refusal of another call for a refusal of its own. If the
  * request has shown no authority and asks for a challenge, the body contains a challenge of the guard's own
- * connection. It never names the verifier: an agent takes that name from its own settings.
+ * connection. If an approval could resolve a denial, the body contains the id with which the agent can ask.
+ * It never names the verifier or the service: an agent takes these names from its own settings.
  */
 export async function refusalBody(
   guard: Guard,
   view: RequestView,
-  { status, code, message }: Refusal,
-): Promise<{ error: Refusal; invocation_id?: string; challenge?: Challenge }> {
+  { status, code, message, evaluationId }: Refusal,
+): Promise<{ error: Refusal; invocation_id?: string; evaluation_id?: string; challenge?: Challenge }> {
   const error = { code, message, status };
   const isAsked = code === NO_AUTHORITY.code && headerOf(guard, view, "challenge") === WANTED;
   const challenge = isAsked ? await guard.challenge(view.message.socket?.remoteAddress) : undefined;
   const invocation_id = headerOf(guard, view, "invocation-id");
   const isId = invocation_id !== undefined && INVOCATION_ID.test(invocation_id);
-  return { error, ...(isId && { invocation_id }), ...(challenge && { challenge }) };
+  return {
+    error,
+    ...(isId && { invocation_id }),
+    ...(evaluationId !== undefined && { evaluation_id: evaluationId }),
+    ...(challenge && { challenge }),
+  };
 }
 
 /** Returns the outcome that the status of a completed response implies. */

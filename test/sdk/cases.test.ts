@@ -39,7 +39,12 @@ describe("the cases that both languages share:", () => {
 
   test.each(cases.refusals)("a refusal after $name", ({ status, body, finding, refusal }) => {
     const ruling = rule({ answered: true, status, body: Buffer.from(body) });
-    expect(ruling).toMatchObject({ finding, refusal: refusal ?? undefined });
+    const { message: _, evaluationId, ...found } = ruling.refusal ?? {};
+    const named = evaluationId === undefined ? {} : { evaluation_id: evaluationId };
+    expect([ruling.finding, ruling.refusal && { ...found, ...named }]).toEqual([
+      finding,
+      refusal ?? undefined,
+    ]);
   });
 
   test.each(cases.webhooks)("a webhook with $name", ({ body, result, ...given }) => {

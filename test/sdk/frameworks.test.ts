@@ -109,6 +109,16 @@ describe.each(Object.entries(APPLICATIONS))("in %s", (framework, startApplicatio
     expect(handler).not.toHaveBeenCalled();
   });
 
+  test("a refusal contains the denial's id if an approval could resolve it, and no address", async () => {
+    const access_request = { endpoint: "https://mallory.example", expires_at: "2026-12-01T00:00:00.000Z" };
+    const denial = { decision: "deny", decision_reason: "not_delegated", evaluation_id: "id-1" };
+    stub.respond(answering(200, { ...denial, access_request }));
+    const { body } = await send("/orders", { headers: { "x-service-proof": bundle } });
+    const message = "The agent's authority does not permit this action";
+    const error = { status: 403, code: "not_delegated", message };
+    expect(body).toEqual({ error, evaluation_id: "id-1" });
+  });
+
   test("an operation is bound to the path with its query, the body and the headers", async () => {
     await send("/orders/7/refund?fast=1", { headers: bound, body: '{"amount":5}' });
     expect(handler).toHaveBeenCalledOnce();

@@ -1,3 +1,9 @@
+/** The cause of an error, and the further members of a {@link Denied}. */
+export type AgentErrorOptions = ErrorOptions & {
+  evaluationId?: string | undefined;
+  askFault?: string | undefined;
+};
+
 /**
  * An action that an agent could not do. `code` is a stable code of the service or of the guard, or one of the
  * codes below. The message is one of a few fixed sentences: it never contains text of another party.
@@ -8,7 +14,7 @@ export class AgentError extends Error {
   /** The id of the action. Pass it again to repeat the same action: it is then done at most once. */
   readonly invocationId: string | undefined;
 
-  constructor(code: string, message: string, invocationId?: string, options?: ErrorOptions) {
+  constructor(code: string, message: string, invocationId?: string, options?: AgentErrorOptions) {
     super(`${message} (${code})`, options);
     this.code = code;
     this.invocationId = invocationId;
@@ -18,6 +24,16 @@ export class AgentError extends Error {
 /** The person's authority does not permit the action. Nothing was done. `code` is the reason. */
 export class Denied extends AgentError {
   override readonly name: string = "Denied";
+  /** The id of the denial, if an approval of a person could resolve it. */
+  readonly evaluationId: string | undefined;
+  /** Why asking did not help: a code of the service, or the state of the request, such as `denied`. */
+  readonly askFault: string | undefined;
+
+  constructor(code: string, message: string, invocationId?: string, options: AgentErrorOptions = {}) {
+    super(code, message, invocationId, options);
+    this.evaluationId = options.evaluationId;
+    this.askFault = options.askFault;
+  }
 }
 
 /** The person has not granted the scope, or no certificate of the agent is active. Nothing was done. */
@@ -63,6 +79,9 @@ export class WrongVerifier extends AgentError {
   override readonly name: string = "WrongVerifier";
 }
 
+/** The id of a refusal by `present` is the sealed refusal itself. */
+const EVALUATION_ID = /^[\w-]{1,8192}$/;
+
 type ErrorClass = typeof AgentError;
 
 const DENIED = "The authority does not permit this action. Nothing was done.";
@@ -90,8 +109,13 @@ export const REFUSALS: Readonly<Record<string, readonly [ErrorClass, string]>> =
 };
 
 /** Returns the error of a code in {@link REFUSALS}, or `undefined` for any other value. */
-export function refusalError(code: unknown, invocationId: string): AgentError | undefined {
+export function refusalError(
+  code: unknown,
+  invocationId: string,
+  evaluationId?: unknown,
+): AgentError | undefined {
   if (typeof code !== "string" || !Object.hasOwn(REFUSALS, code)) return undefined;
   const [Kind, message] = REFUSALS[code] ?? [AgentError, DENIED];
-  return new Kind(code, message, invocationId);
+  const isId = typeof evaluationId === "string" && EVALUATION_ID.test(evaluationId);
+  return new Kind(code, message, invocationId, isId ? { evaluationId } : {});
 }

@@ -7,7 +7,7 @@ type Limits = { invocationId: string; timeoutMs: number; signal: AbortSignal | u
 
 /**
  * Returns the error of a guard's refusal, or else the application's response with its whole body. It reads
- * only the code of a refusal, and only a code that guards send with this status. The refusal must name this
+ * only the code and the id of a denial, and only a code that guards send with this status. It must name this
  * invocation, because an application can relay the refusal of another call after it has acted. A challenge or
  * an operation in the body has no effect. Reads at most 64 KiB, for at most `timeoutMs`. Throws the signal's
  * reason.
@@ -25,12 +25,12 @@ export async function readRefusal(response: Response, limits: Limits): Promise<A
 function refusalOf(text: Buffer, responseStatus: number, invocationId: string): AgentError | undefined {
   try {
     const json: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(text));
-    const { error, invocation_id } = Object(json) as { error?: unknown; invocation_id?: unknown };
+    const { error, invocation_id, evaluation_id } = Object(json) as Record<string, unknown>;
     const { code, status } = Object(error) as { code?: unknown; status?: unknown };
     const expected = code === "verification_unavailable" ? 503 : 403;
     const isOwn = invocation_id === invocationId;
     if (!isOwn || status !== expected || responseStatus !== expected) return undefined;
-    return refusalError(code, invocationId);
+    return refusalError(code, invocationId, evaluation_id);
   } catch {
     return undefined;
   }

@@ -106,7 +106,8 @@ function refused(body: Answer["body"], invocationId?: string): AgentError {
   if (code === "verifier_mismatch") {
     return new WrongVerifier(code, "The service knows no such verifier. Nothing was sent.", invocationId);
   }
-  const known = code === "no_active_delegation" ? refusalError(code, invocationId ?? "") : undefined;
+  const known =
+    code === "no_active_delegation" ? refusalError(code, invocationId ?? "", body.evaluation_id) : undefined;
   return (
     known ?? new AgentError(code, "The service refused to make a proof. Nothing was done.", invocationId)
   );

@@ -20,6 +20,10 @@ ALLOW: dict[str, Any] = {
     "receipt": {"receipt_id": RECEIPT_ID},
 }
 
+DENIED: dict[str, Any] = {"decision": "deny", "decision_reason": "not_delegated"}
+# A denial that an approval could resolve.
+ASKABLE: dict[str, Any] = {**DENIED, "evaluation_id": "id-1", "access_request": {"endpoint": "https://a"}}
+
 
 @dataclass
 class Request:

@@ -56,7 +56,11 @@ def test_operations(case: dict[str, Any]) -> None:
 @cases("refusals")
 def test_refusals(case: dict[str, Any]) -> None:
     ruling = rule(Answer(case["status"], case["body"].encode()))
-    refusal = ruling.refusal and {"status": ruling.refusal.status, "code": ruling.refusal.code}
+    refusal = None
+    if ruling.refusal is not None:
+        refusal = {"status": ruling.refusal.status, "code": ruling.refusal.code}
+        if ruling.refusal.evaluation_id is not None:
+            refusal["evaluation_id"] = ruling.refusal.evaluation_id
     assert (ruling.finding, refusal) == (case["finding"], case["refusal"])
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import httpx2
-from conftest import ALLOW, Service, http
+from conftest import ALLOW, ASKABLE, Service, http
 from fastapi import FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel
 
@@ -64,9 +64,12 @@ def test_runs_the_handler_only_after_allow(service: Service) -> None:
     assert refused.headers["cache-control"] == "no-store"
     marked = post(app, "/orders", '{"amount":5}', {**JSON, "x-service-invocation-id": "inv-1"})
     assert marked.json() == {"error": error, "invocation_id": "inv-1"}
-    service.answer = lambda _: [http(200, {"decision": "deny", "decision_reason": "not_delegated"})]
+    service.answer = lambda _: [http(200, ASKABLE)]
     refused = post(app, "/orders", '{"amount":5}', {**JSON, **PROOF})
-    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "not_delegated")
+    message = "The agent's authority does not permit this action"
+    error = {"code": "not_delegated", "message": message, "status": 403}
+    expected = {"error": error, "invocation_id": "inv-1", "evaluation_id": "id-1"}
+    assert (refused.status_code, refused.json()) == (403, expected)
     service.answer = lambda _: [http(500, ALLOW)]
     assert post(app, "/orders", '{"amount":5}', {**JSON, **PROOF}).status_code == 503
     assert len(ran) == 1

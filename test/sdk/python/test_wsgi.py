@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from conftest import ALLOW, Service, http
+from conftest import ALLOW, ASKABLE, Service, http
 from django.conf import settings
 from django.core.handlers.wsgi import WSGIHandler
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -111,9 +111,10 @@ def test_runs_the_view_only_after_allow(service: Service, make: Make) -> None:
     error = {"code": "no_authority_demonstrated", "message": message, "status": 403}
     assert (refused.status_code, refused.json) == (403, {"error": error})
     assert (refused.headers["cache-control"], refused.mimetype) == ("no-store", "application/json")
-    service.answer = lambda _: [http(200, {"decision": "deny", "decision_reason": "not_delegated"})]
+    service.answer = lambda _: [http(200, ASKABLE)]
     refused = post(app, "/orders", '{"amount":5}', {**JSON, **PROOF})
     assert (refused.status_code, refused.json and refused.json["error"]["code"]) == (403, "not_delegated")
+    assert refused.json and refused.json["evaluation_id"] == "id-1"
     service.answer = lambda _: [http(500, ALLOW)]
     assert post(app, "/orders", '{"amount":5}', {**JSON, **PROOF}).status_code == 503
     assert len(ran) == 1

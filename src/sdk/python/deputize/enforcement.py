@@ -1,5 +1,6 @@
 """The enforcement table (specification §4)."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -28,11 +29,15 @@ Finding = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The application's refusal: an HTTP status, a stable code, and a message that reveals no details."""
+    """The application's refusal: an HTTP status, a stable code, and a message that reveals no details.
+
+    `evaluation_id`: with it, the agent can ask a person, if an approval could resolve the denial.
+    """
 
     status: Literal[403, 503]
     code: str
     message: str
+    evaluation_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,7 @@ class Ruling:
 
 _MAX_DEPTH = 32
 _MAX_REASON = 256
+_EVALUATION_ID = re.compile(r"[\w-]{1,256}", re.ASCII)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 NO_AUTHORITY = Refusal(403, "no_authority_demonstrated", "No authority was demonstrated for this action")
@@ -80,16 +86,19 @@ def _decided(answer: Mapping[str, Any] | None) -> Ruling:
         case "allow":
             return Ruling("allow", 200, answer, None)
         case "deny":
-            return Ruling("deny", 200, answer, _denial(answer.get("decision_reason")))
+            return Ruling("deny", 200, answer, _denial(answer))
         case "indeterminate":
             return Ruling("indeterminate", 200, answer, NO_DECISION)
         case _:
             return Ruling("unknown_decision", 200, answer, NO_DECISION)
 
 
-def _denial(reason: object) -> Refusal:
+def _denial(answer: Mapping[str, Any]) -> Refusal:
+    reason, given = answer.get("decision_reason"), answer.get("evaluation_id")
     code = reason[:_MAX_REASON] if isinstance(reason, str) and reason else "denied"
-    return Refusal(403, code, "The agent's authority does not permit this action")
+    is_id = isinstance(given, str) and _EVALUATION_ID.fullmatch(given) is not None
+    evaluation_id = given if is_id and isinstance(answer.get("access_request"), dict) else None
+    return Refusal(403, code, "The agent's authority does not permit this action", evaluation_id)
 
 
 def _read_object(body: bytes) -> dict[str, Any] | None:

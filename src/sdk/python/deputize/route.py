@@ -106,16 +106,19 @@ def asks_for_challenge(view: RequestView, refusal: Refusal) -> bool:
 
 
 def refusal_body(view: RequestView, refusal: Refusal, challenge: Challenge | None) -> bytes:
-    """Returns a refusal's body, in the form of the service's own errors. It never names the verifier.
+    """Returns a refusal's body, in the form of the service's own errors.
 
-    It repeats the request's invocation id, so that an agent does not mistake the relayed refusal of another
-    call for a refusal of its own.
+    If an approval could resolve a denial, it contains the id with which the agent can ask. It never names the
+    verifier or the service: an agent takes these names from its own settings. It repeats the request's
+    invocation id, so that an agent does not mistake the relayed refusal of another call for one of its own.
     """
     error = {"code": refusal.code, "message": refusal.message, "status": refusal.status}
     body: dict[str, object] = {"error": error}
     invocation_id = view.header("invocation-id")
     if invocation_id is not None and _INVOCATION_ID.fullmatch(invocation_id):
         body["invocation_id"] = invocation_id
+    if refusal.evaluation_id is not None:
+        body["evaluation_id"] = refusal.evaluation_id
     if challenge is not None:
         body["challenge"] = {"challenge": challenge.challenge, "expires_at": challenge.expires_at}
     return json.dumps(body).encode()

@@ -249,9 +249,9 @@ class ToolCall:
 def _refusal_of(response: Response, invocation_id: str) -> AgentError | None:
     """Returns the error of a guard's refusal, or `None` for any other response.
 
-    Reads only the code, and only a code that guards send with this status. The refusal must name this
-    invocation, because an application can relay the refusal of another call after it has acted. A challenge
-    or an operation in the body has no effect.
+    Reads only the code and the id of a denial, and only a code that guards send with this status. It must
+    name this invocation, because an application can relay the refusal of another call after it has acted. A
+    challenge or an operation in the body has no effect.
     """
     is_json = response.headers.get("content-type", "").startswith("application/json")
     if response.status not in (403, 503) or not is_json or len(response.content) > _MOST_OF_REFUSAL:
@@ -267,4 +267,4 @@ def _refusal_of(response: Response, invocation_id: str) -> AgentError | None:
     expected = 503 if code == "verification_unavailable" else 403
     if error.get("status") != expected or response.status != expected:
         return None
-    return refusal_error(code, invocation_id)
+    return refusal_error(code, invocation_id, body.get("evaluation_id"))

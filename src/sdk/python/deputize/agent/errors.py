@@ -1,5 +1,6 @@
 """Errors of an agent. The names and sentences are the same as in TypeScript."""
 
+import re
 from collections.abc import Mapping
 
 
@@ -18,7 +19,14 @@ class AgentError(Exception):
 
 
 class Denied(AgentError):  # noqa: N818
-    """The person's authority does not permit the action. Nothing was done. `code` is the reason."""
+    """The person's authority does not permit the action. Nothing was done. `code` is the reason.
+
+    `evaluation_id`: the id of the denial, if an approval of a person could resolve it. `ask_fault`: why
+    asking did not help: a code of the service, or the state of the request, such as `denied`.
+    """
+
+    evaluation_id: str | None = None
+    ask_fault: str | None = None
 
 
 class NotDelegated(Denied):
@@ -57,6 +65,8 @@ class WrongVerifier(AgentError):  # noqa: N818
     """
 
 
+# The id of a refusal by `present` is the sealed refusal itself.
+_EVALUATION_ID = re.compile(r"[\w-]{1,8192}", re.ASCII)
 _DENIED = "The authority does not permit this action. Nothing was done."
 _OTHER_PERSON = "The application does not accept this person's authority. Nothing was done."
 
@@ -80,7 +90,13 @@ REFUSALS: Mapping[str, tuple[type[AgentError], str]] = {
 }
 
 
-def refusal_error(code: object, invocation_id: str | None) -> AgentError | None:
+def refusal_error(code: object, invocation_id: str | None, evaluation_id: object = None) -> AgentError | None:
     """Returns the error of a code in `REFUSALS`, or `None` for any other value."""
     found = REFUSALS.get(code) if isinstance(code, str) else None
-    return None if found is None else found[0](str(code), found[1], invocation_id)
+    if found is None:
+        return None
+    error = found[0](str(code), found[1], invocation_id)
+    is_id = isinstance(evaluation_id, str) and _EVALUATION_ID.fullmatch(evaluation_id) is not None
+    if isinstance(error, Denied) and is_id:
+        error.evaluation_id = str(evaluation_id)
+    return error

@@ -118,6 +118,8 @@ def _refused(body: Mapping[str, Any], invocation_id: str | None) -> AgentError:
     code = _code_of(body)
     if code == "verifier_mismatch":
         return WrongVerifier(code, "The service knows no such verifier. Nothing was sent.", invocation_id)
-    known = refusal_error(code, invocation_id) if code == "no_active_delegation" else None
+    known = None
+    if code == "no_active_delegation":
+        known = refusal_error(code, invocation_id, body.get("evaluation_id"))
     sentence = "The service refused to make a proof. Nothing was done."
     return known or AgentError(code, sentence, invocation_id)
