@@ -9,6 +9,7 @@ export const errorCodes = {
   surface_not_available: [400, "The surface type is unknown or not open yet"],
   ceiling_widened: [400, "default_allowed_scopes may only shrink"],
   invalid_callback_url: [400, "The callback URL is not allowed"],
+  invalid_redirect_uri: [400, "The redirect URI is not allowed, or the platform has not registered it"],
   invalid_domain: [400, "The domain is not one that can be registered, or is a public suffix"],
   invalid_constraints: [
     400,

@@ -29,6 +29,15 @@ export type NarrowKeyRow = {
 
 export type KeyUseRow = { key_prefix: string; used_at: Date };
 
+/** Columns of a platform as a client of OAuth. */
+export type OAuthClientColumns = {
+  /** The replaced client secret, and until when it is accepted. Null if there is none. */
+  signing_former_sealed: Buffer | null;
+  signing_former_until: Date | null;
+  /** Addresses to which the service may send a browser back after a customer has decided. */
+  redirect_uris: string[];
+};
+
 /** The tables of API keys. */
 export type KeyTables = {
   api_keys: ApiKeyRow;

@@ -11,7 +11,7 @@ import type {
   ReleasedObjectRow,
 } from "./cluster_tables.ts";
 import type { EventTables } from "./event_tables.ts";
-import type { KeyTables } from "./key_tables.ts";
+import type { KeyTables, OAuthClientColumns } from "./key_tables.ts";
 import type {
   OrganizationActivityRow,
   OrganizationDomainRow,
@@ -120,7 +120,7 @@ export type IdempotencyKeyRow = {
 
 export type RateLimitRow = { key: string; points: number; expire: number | null };
 
-export type PlatformRow = {
+export type PlatformRow = OAuthClientColumns & {
   platform_id: string;
   account_id: string;
   name: string;

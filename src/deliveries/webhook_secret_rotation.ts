@@ -58,7 +58,8 @@ export function rotateWebhookSecretRoute(deps: RetireDeps & { actionLimits: Acti
   });
 }
 
-const promotion = z
+/** Body that sets how long a replaced secret remains valid. The body may be absent. */
+export const secretGrace = z
   .object({
     grace_seconds: z.number().int().min(0).max(MAX_SECRET_GRACE_SECONDS).default(SECRET_GRACE_SECONDS),
   })
@@ -76,7 +77,7 @@ export function promoteWebhookSecretRoute(deps: RetireDeps): Route {
     roles: ["developer"],
     idempotent: true,
     params,
-    body: promotion,
+    body: secretGrace,
     answer: {
       status: 200,
       schema: z.object({

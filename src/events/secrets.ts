@@ -17,6 +17,11 @@ export function signingSecretContext(platformId: string): string {
   return `platforms.signing_secret:${platformId}`;
 }
 
+/** Returns the encryption context that binds `platforms.signing_former_sealed` to its row. */
+export function signingFormerContext(platformId: string): string {
+  return `platforms.signing_former:${platformId}`;
+}
+
 /** Returns the encryption context that binds `connections.webhook_secret_sealed` to its row. */
 export function webhookSecretContext(connectionId: string): string {
   return `connections.webhook_secret:${connectionId}`;

@@ -2,6 +2,7 @@ import { type AccountsDeps, accountsRoutes } from "../accounts/routes.ts";
 import { type ChannelDeps, channelRoutes } from "../channels/routes.ts";
 import { approverRoutes } from "../clusters/approver_routes.ts";
 import { namespaceRoutes } from "../clusters/namespace_routes.ts";
+import { type ConnectDeps, connectRoutes } from "../connect/routes.ts";
 import type { DecideDeps } from "../delegations/declared/decide_in_cluster.ts";
 import { operatorDelegationRoutes } from "../delegations/declared/operator_routes.ts";
 import { type DelegationDeps, delegationRoutes } from "../delegations/routes.ts";
@@ -18,6 +19,7 @@ import type { Route } from "../route.ts";
 export type ApiRoutesDeps = AccountsDeps &
   OrganizationDeps &
   PlatformDeps &
+  ConnectDeps &
   DeliveryDeps &
   ChannelDeps &
   DelegationDeps &
@@ -31,6 +33,7 @@ export function apiRoutes(deps: ApiRoutesDeps): Route[] {
     ...accountsRoutes(deps),
     ...organizationsRoutes(deps),
     ...platformRoutes(deps),
+    ...connectRoutes(deps),
     ...deliveryRoutes(deps),
     ...channelRoutes(deps),
     ...namespaceRoutes(deps),

@@ -5,13 +5,14 @@ import { isUuid } from "../ids.ts";
 import { idText } from "../input/schemas.ts";
 import { platformAnswer, showPlatform } from "../platforms/platform_answers.ts";
 import { findPlatform, type LivePlatform } from "../platforms/platform_record.ts";
+import { checkRedirectUris } from "../platforms/redirect_uris.ts";
 import { type Route, route } from "../route.ts";
 import { domainText } from "./domain_records.ts";
 import { requireOrganization } from "./members.ts";
 
 /**
  * Publishes a platform under a verified domain. Without `domain`, uses the domain that was verified first.
- * Throws `not_found` and `domain_not_verified`.
+ * Throws `not_found` and `domain_not_verified`, and `invalid_redirect_uri` if a redirect URI is elsewhere.
  */
 async function publishPlatform(
   db: Database,
@@ -20,7 +21,7 @@ async function publishPlatform(
   domain: string | undefined,
 ): Promise<LivePlatform> {
   return db.transaction(async (tx) => {
-    await findPlatform(tx, accountId, platformId);
+    const { redirect_uris } = await findPlatform(tx, accountId, platformId);
     const verified = await tx("organization_domains")
       .where({ organization_id: accountId, ...(domain === undefined ? {} : { domain }) })
       .whereNotNull("verified_at")
@@ -28,6 +29,7 @@ async function publishPlatform(
       .forShare()
       .first("domain");
     if (verified === undefined) throw new ApiError("domain_not_verified");
+    checkRedirectUris(redirect_uris, verified.domain);
     return setState(tx, accountId, platformId, {
       publish_state: "published",
       published_domain: verified.domain,
@@ -73,7 +75,7 @@ function publishRoute(db: Database): Route {
       .optional(),
     activityDetails: (body) => (body?.domain === undefined ? {} : { domain: body.domain }),
     answer: { status: 200, schema: platformAnswer, description: "The published platform" },
-    errors: ["not_found", "not_available", "domain_not_verified"],
+    errors: ["not_found", "not_available", "domain_not_verified", "invalid_redirect_uri"],
     async handle({ caller, params: { platform_id }, body }) {
       await findPlatform(db, caller.accountId, platform_id);
       requireOrganization(caller);

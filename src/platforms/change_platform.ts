@@ -16,6 +16,7 @@ import {
   lockConnection,
   type PlatformPlace,
 } from "./platform_record.ts";
+import { checkRedirectUris } from "./redirect_uris.ts";
 import { checkDescriptions, pickDescriptions } from "./scope_descriptions.ts";
 import { syncVault, type VaultSyncDeps } from "./sync_vault.ts";
 
@@ -26,14 +27,17 @@ type PlatformChange = {
   default_allowed_scopes?: readonly string[] | undefined;
   scope_descriptions?: ScopeDescriptions | undefined;
   explanation_values?: ExplanationValues | undefined;
+  redirect_uris?: readonly string[] | undefined;
 };
 
 /**
- * Changes a platform's name, description, ceiling or words for custom scopes, or how explanations of later
- * denials keep values. Requests keep the words from when they were made. The ceiling can only shrink, and the
- * words for a removed scope are removed too. Certificates remain as issued, but from the commit on, their
- * scopes above the new ceiling no longer count, even while the vault is unavailable. Throws `not_found`,
- * `invalid_request`, `invalid_scopes`, `ceiling_widened`.
+ * Changes a platform's name, description, ceiling, redirect URIs or words for custom scopes, or how
+ * explanations of later denials keep values.
+ *
+ * Requests keep the words from when they were made. The ceiling can only shrink, and the words for a removed
+ * scope are removed too. Certificates remain as issued, but from the commit on, their scopes above the new
+ * ceiling no longer count, even while the vault is unavailable. Throws `not_found`, `invalid_request`,
+ * `invalid_scopes`, `ceiling_widened`, `invalid_redirect_uri`.
  */
 export async function changePlatform(
   deps: VaultSyncDeps & { clock: Clock },
@@ -46,16 +50,7 @@ export async function changePlatform(
     const record = await findPlatform(tx, accountId, platformId);
     if (change.name !== undefined) checkNewName(change.name, record.name);
     await check?.(tx);
-    const ceiling = change.default_allowed_scopes && checkScopes(change.default_allowed_scopes);
-    if (ceiling) checkShrinks(record.default_allowed_scopes, ceiling);
-    const scopes = ceiling ?? record.default_allowed_scopes;
-    if (change.scope_descriptions) checkDescriptions(scopes, change.scope_descriptions);
-    const next = {
-      name: change.name ?? record.name,
-      description: change.description ?? record.description,
-      default_allowed_scopes: scopes,
-      scope_descriptions: change.scope_descriptions ?? pickDescriptions(record.scope_descriptions, scopes),
-    };
+    const { ceiling, next } = changedFields(record, change);
     const { explanation_values = record.explanation_values } = change;
     await tx("platforms").where({ platform_id: platformId }).update(next);
     if (explanation_values !== record.explanation_values) {
@@ -66,6 +61,23 @@ export async function changePlatform(
   });
   await syncVault(deps, connection_id);
   return changed;
+}
+
+/** Returns the platform's changed fields, and the new ceiling if the change names one. */
+function changedFields(record: LivePlatform, change: PlatformChange) {
+  const ceiling = change.default_allowed_scopes && checkScopes(change.default_allowed_scopes);
+  if (ceiling) checkShrinks(record.default_allowed_scopes, ceiling);
+  const scopes = ceiling ?? record.default_allowed_scopes;
+  if (change.scope_descriptions) checkDescriptions(scopes, change.scope_descriptions);
+  if (change.redirect_uris) checkRedirectUris(change.redirect_uris, record.published_domain);
+  const next = {
+    name: change.name ?? record.name,
+    description: change.description ?? record.description,
+    default_allowed_scopes: scopes,
+    scope_descriptions: change.scope_descriptions ?? pickDescriptions(record.scope_descriptions, scopes),
+    redirect_uris: [...new Set(change.redirect_uris ?? record.redirect_uris)],
+  };
+  return { ceiling, next };
 }
 
 /** Changes the certificates last, because decisions on these certificates wait from then until the commit. */

@@ -64,6 +64,7 @@ export const declaredBy = z
 export const platformAnswer = registeredFields.extend({
   scope_descriptions: shownDescriptions,
   explanation_values: explanationValues,
+  redirect_uris: z.array(z.string()),
   declared_by: declaredBy,
 });
 export type PlatformAnswer = z.infer<typeof platformAnswer>;
@@ -97,6 +98,7 @@ export function showPlatform(record: LivePlatform): PlatformAnswer {
     ...showRegistered(record),
     scope_descriptions: pickDescriptions(record.scope_descriptions, record.default_allowed_scopes),
     explanation_values: record.explanation_values,
+    redirect_uris: record.redirect_uris,
     declared_by: showDeclaredBy(record),
   };
 }

@@ -6,7 +6,10 @@ import type { ExplanationValues } from "../input/platform_fields.ts";
 import type { AccountCaller } from "../route.ts";
 
 /** A platform with its connection and the prefix of its current API key, without secrets. */
-export type PlatformRecord = Omit<PlatformRow, "signing_secret_sealed"> & {
+export type PlatformRecord = Omit<
+  PlatformRow,
+  "signing_secret_sealed" | "signing_former_sealed" | "signing_former_until"
+> & {
   connection_id: string;
   callback_url: string | null;
   callback_state: WebhookEndpointRow["state"];
@@ -46,6 +49,7 @@ export function selectPlatforms(db: Database | Transaction) {
       "p.surface_type",
       "p.default_allowed_scopes",
       "p.scope_descriptions",
+      "p.redirect_uris",
       "p.publish_state",
       "p.published_domain",
       "p.external_id",

@@ -24,6 +24,7 @@ import {
   showRegistered,
 } from "./platform_answers.ts";
 import { findPlatform, type LivePlatform, selectPlatforms } from "./platform_record.ts";
+import { redirectUriList } from "./redirect_uris.ts";
 import { type RegisterDeps, registerPlatform } from "./register_platform.ts";
 import type { VaultSyncDeps } from "./sync_vault.ts";
 
@@ -154,6 +155,7 @@ const change = z.object({
   default_allowed_scopes: scopeList.optional().describe("May only shrink"),
   scope_descriptions: scopeDescriptions.optional().describe("Replaces all words"),
   explanation_values: explanationValues.optional(),
+  redirect_uris: redirectUriList.optional(),
 });
 
 /** `PATCH /v1/service/platforms/{platform_id}`: changes a platform. */
@@ -172,7 +174,7 @@ export function changePlatformRoute(deps: Deps): Route {
     activityDetails: ({ explanation_values: kept }): Record<string, string> =>
       kept === undefined ? {} : { explanation_values: kept },
     answer: { status: 200, schema: platformAnswer, description: "The platform as it is now" },
-    errors: ["not_found", "invalid_scopes", "ceiling_widened"],
+    errors: ["not_found", "invalid_scopes", "ceiling_widened", "invalid_redirect_uri"],
     async handle({ caller, params, body }) {
       const place = { accountId: caller.accountId, platformId: params.platform_id };
       return { body: showPlatform(await changePlatform(deps, place, body)) };

@@ -148,6 +148,9 @@ export const platformRaces: Record<string, RaceRow[]> = {
     },
   ],
   rotate_api_key: ofConnection(byOwner("POST", "/rotate-key")),
+  rotate_signing_secret: ofConnection(({ person, platform }) =>
+    person.client.post(`/v1/service/platforms/${platform.platformId}/rotate-signing-secret`),
+  ),
   create_api_key: ofConnection(byOwner("POST", "/keys", { role: "verify" })),
   end_api_key: [
     {

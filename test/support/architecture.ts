@@ -19,6 +19,7 @@ const FEATURES = [
   "accounts",
   "organizations",
   "platforms",
+  "connect",
   "channels",
   "delegations",
   "proofs",

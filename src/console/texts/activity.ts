@@ -95,6 +95,7 @@ export const ACTIVITY = {
     resume_callback: "Resumed a callback",
     revoke_delegation: "Revoked a delegation",
     rotate_api_key: "Replaced an API key",
+    rotate_signing_secret: "Replaced a platform's signing secret",
     rotate_webhook_secret: "Made a new webhook secret",
     set_request_channel: "Connected a channel for requests",
     set_callback: "Set a callback",

@@ -83,6 +83,11 @@ export const PLATFORMS = {
     rounded: "Numbers rounded, texts hashed",
     hashed: "Hashed with a key",
   },
+  redirectUris: "Redirect URIs",
+  redirectUrisHint: (domain: string | null) =>
+    `Where a browser returns after a customer has connected. One on each line, by https${
+      domain === null ? ", or by http on this machine while it is a draft" : `, on ${domain} or below it`
+    }. They are compared character by character.`,
   callbackUrl: "Callback URL",
   callbackUrlHint: "Where events are sent, by https. You may set it later.",
   submitNew: "Register the platform",
@@ -91,7 +96,8 @@ export const PLATFORMS = {
   apiKey: "API key",
   webhookSecret: "Webhook secret: signs what is sent to your callback URL",
   otherSecret: "The platform's signing secret",
-  otherSecretLead: "Nothing uses it yet. Keep it with the others.",
+  otherSecretLead:
+    "With it, your server exchanges the code of a customer who connects. Nothing else uses it.",
   next: "What comes next",
   tryKey: "Try the key. This lists the platform's agents, none at first:",
   keyPlaceholder: "Put the key where it says $API_KEY.",

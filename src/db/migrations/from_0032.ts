@@ -1,4 +1,5 @@
 import { KEYS } from "./from_0032_keys.ts";
+import { OAUTH } from "./from_0032_oauth.ts";
 
 /** A condition for rows whose maker still acts for the account. */
 const stays = (maker: string, account: string) => `(
@@ -234,7 +235,8 @@ export const mailsAndMakers = {
     LINKED_REQUESTS +
     CREDITED +
     KEYS +
-    ASKED,
+    ASKED +
+    OAUTH,
   indexes: [
     {
       name: "delegation_requests_undecided",

@@ -149,6 +149,10 @@ export const scenarios: Record<ErrorCode, Scenario> = {
       body: { default_allowed_scopes: ["data:read", "files:read"] },
     }),
   invalid_callback_url: (_, scene) => platforms(scene, { callback_url: "ftp://shop.example.com" }),
+  invalid_redirect_uri: (_, { person, platform }) =>
+    person.client.call("PATCH", `/v1/service/platforms/${platform.platformId}`, {
+      body: { redirect_uris: ["http://shop.example.com/connected"] },
+    }),
   invalid_constraints: (_, scene) =>
     ask(scene, { constraints: [{ type: "max_rate", count: 0, window_s: 60 }] }),
   constraint_widened: async (_, scene) => {

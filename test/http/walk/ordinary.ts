@@ -290,6 +290,9 @@ export const ordinaryCalls: Record<string, Calls> = {
     await secretCall(scene, "");
     return [await secretCall(scene, "/promote")];
   },
+  rotate_signing_secret: async (_, scene) => [
+    await scene.person.client.post(`${platformPath(scene)}/rotate-signing-secret`),
+  ],
   remove_connection: async (_, { person, platform: { connectionId } }) => [
     await person.client.call("DELETE", `/v1/service/connections/${connectionId}`),
   ],

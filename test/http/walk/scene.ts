@@ -152,6 +152,7 @@ const HARMLESS = new Set([
   ...["replace_accepted_principals", "confirm_platform_adoption", "withdraw_platform_adoption"],
   ...["confirm_agent_adoption", "withdraw_agent_adoption", "resume_callback", "rotate_webhook_secret"],
   ...[
+    "rotate_signing_secret",
     "promote_webhook_secret",
     "test_callback",
     "create_api_key",

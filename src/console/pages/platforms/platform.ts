@@ -55,6 +55,10 @@ function about(visit: Visit, { platform }: Loaded): Html {
       platform.description !== "" && [words.description, platform.description],
       [words.ceiling, scopeList(platform.default_allowed_scopes, platform.scope_descriptions)],
       [words.explanations, words.explanationValues[platform.explanation_values]],
+      platform.redirect_uris.length > 0 && [
+        words.redirectUris,
+        html`<ul class="plain-list">${platform.redirect_uris.map((uri) => html`<li><code>${uri}</code></li>`)}</ul>`,
+      ],
       [words.registered, time(platform.created_at)],
       [words.id, copyable(visit.texts, { id: "platform-id", text: platform.platform_id })],
     ])}

@@ -135,7 +135,7 @@ function secrets(visit: Visit, made: RegisteredAnswer): Html {
 
 const CHANGE = "change";
 
-/** The page that changes a platform's name and description, and narrows its ceiling. */
+/** The page that changes a platform's name, description and redirect URIs, and narrows its ceiling. */
 export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>({
   id: "change_platform",
   path: "/console/platforms/{platform_id}/change",
@@ -184,13 +184,22 @@ export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>
         value: platform.explanation_values,
         choices: choicesOf(words.explanationValues),
       })}
+      ${areaField(visit, {
+        form: CHANGE,
+        name: "redirect_uris",
+        label: words.redirectUris,
+        hint: words.redirectUrisHint(platform.published_domain),
+        value: platform.redirect_uris.join("\n"),
+        required: false,
+        attributes: { maxlength: 6000, autocomplete: "off", spellcheck: "false" },
+      })}
       ${describedFields(visit, platform)}`,
       submit: words.save,
     });
   },
   forms: {
     [CHANGE]: {
-      errorFields: { invalid_scopes: SCOPES, ceiling_widened: SCOPES },
+      errorFields: { invalid_scopes: SCOPES, ceiling_widened: SCOPES, invalid_redirect_uri: "redirect_uris" },
       faults: ({ platforms }) => ({ [SCOPES]: platforms.ceilingEmpty }),
       async submit({ call, params, at, texts }, fields) {
         const body = {
@@ -198,6 +207,7 @@ export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>
           description: lineFeeds(fields.get("description")),
           [SCOPES]: fields.all(SCOPES),
           scope_descriptions: readDescribed(texts, fields),
+          redirect_uris: fields.get("redirect_uris").split(/\s+/).filter(Boolean),
           ...readValues(fields),
         };
         await call("change_platform", { params, body });
