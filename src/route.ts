@@ -39,7 +39,12 @@ export type SessionCaller = {
 
 /** The application that presented an API key: one connection of one account. */
 export type ApiKeyCaller = {
+  /** The platform's account, which pays, has the limits and keeps the record. */
   accountId: string;
+  /** The account whose root counts at the connection, and which has its agents, requests and certificates. */
+  principalAccountId: string;
+  /** Whether it is a customer connection. The principal is then the customer. */
+  isCustomer: boolean;
   connectionId: string;
   keyPrefix: string;
   role: KeyRole;
@@ -62,6 +67,8 @@ export type RatedKind = "present" | "agents";
  */
 export type AccountCaller = {
   accountId: string;
+  /** The customer, for an API key of a customer connection. */
+  principalAccountId?: string;
   connectionId: string | null;
   agentId?: string | null;
   /** The prefix of the API key, if the call has no session. */
@@ -70,6 +77,11 @@ export type AccountCaller = {
   person?: ActingPerson;
   organization?: boolean;
 };
+
+/** Returns the account that has the agents, requests and certificates which a caller may see. */
+export function principalOf({ accountId, principalAccountId = accountId }: AccountCaller): string {
+  return principalAccountId;
+}
 
 /** The leading Kubernetes operator of the cluster `clusterId`. */
 export type OperatorCaller = { clusterId: string };

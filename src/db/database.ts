@@ -81,6 +81,14 @@ export function notExpired<Q extends Knex.QueryBuilder>(query: Q, now: Date): Q 
   return query;
 }
 
+/**
+ * Returns SQL for the platform of a connection with this alias, whether it is an own connection or a
+ * customer's. A look-up that compares `platform_id` itself finds own connections only.
+ */
+export function platformOf(connection: string): string {
+  return `coalesce(${connection}.platform_id, ${connection}.product_id)`;
+}
+
 /** Returns the start of the current second. Anything with an earlier expiry time has expired by `now`. */
 export function lastSecond(now: Date): Date {
   return new Date(unixSeconds(now) * 1000);

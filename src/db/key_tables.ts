@@ -1,4 +1,43 @@
-/** Rows of API keys, as the driver returns them. */
+/** Rows of connections and API keys, as the driver returns them. */
+export type ConnectionRow = {
+  connection_id: string;
+  /** The account of the platform, which is the publisher of a customer connection. */
+  account_id: string;
+  /** The platform of an own connection. Null for a customer connection, which has `product_id` instead. */
+  platform_id: string | null;
+  product_id: string | null;
+  /** The customer, and the name that the customer chose to show. Null for an own connection. */
+  customer_account_id: string | null;
+  customer_name: string | null;
+  /** The scopes that the customer chose, expanded. Null for an own connection. */
+  allowed_scopes: string[] | null;
+  /** The customer's member who connected last. */
+  connected_by: string | null;
+  verifier_id: string;
+  registry_answers: boolean;
+  explanation_values: "full" | "rounded" | "hashed";
+  /** Names of verifiers outside this service whose challenges the connection's agents may answer. */
+  outside_verifiers: string[];
+  /** The member who changed this list last. Null if not known, or if the list is empty. */
+  outside_verifiers_by: string | null;
+  callback_url: string | null;
+  /** Null for a customer connection: the callback belongs to the platform's own connection. */
+  webhook_secret_sealed: Buffer | null;
+  webhook_next_secret_sealed: Buffer | null;
+  webhook_next_secret_at: Date | null;
+  /** The last request of a declared platform's object for a new API key that was carried out. */
+  rotation_request: string | null;
+  webhook_former_secret_sealed: Buffer | null;
+  webhook_former_until: Date | null;
+  next_event_seq: number;
+  undelivered_sealed: Buffer | null;
+  created_at: Date;
+  removed_at: Date | null;
+};
+
+/** The row of an own connection: the one that its platform was registered with. */
+export type OwnConnectionRow = ConnectionRow & { platform_id: string; webhook_secret_sealed: Buffer };
+
 export type ApiKeyRow = {
   key_prefix: string;
   key_hash: Buffer;
@@ -38,8 +77,9 @@ export type OAuthClientColumns = {
   redirect_uris: string[];
 };
 
-/** The tables of API keys. */
+/** The tables of connections and API keys. */
 export type KeyTables = {
+  connections: ConnectionRow;
   api_keys: ApiKeyRow;
   narrow_keys: NarrowKeyRow;
   key_uses: KeyUseRow;

@@ -142,31 +142,6 @@ export type PlatformRow = OAuthClientColumns & {
   removed_at: Date | null;
 };
 
-export type ConnectionRow = {
-  connection_id: string;
-  account_id: string;
-  platform_id: string;
-  verifier_id: string;
-  registry_answers: boolean;
-  explanation_values: "full" | "rounded" | "hashed";
-  /** Names of verifiers outside this service whose challenges the connection's agents may answer. */
-  outside_verifiers: string[];
-  /** The member who changed this list last. Null if not known, or if the list is empty. */
-  outside_verifiers_by: string | null;
-  callback_url: string | null;
-  webhook_secret_sealed: Buffer;
-  webhook_next_secret_sealed: Buffer | null;
-  webhook_next_secret_at: Date | null;
-  /** The last request of a declared platform's object for a new API key that was carried out. */
-  rotation_request: string | null;
-  webhook_former_secret_sealed: Buffer | null;
-  webhook_former_until: Date | null;
-  next_event_seq: number;
-  undelivered_sealed: Buffer | null;
-  created_at: Date;
-  removed_at: Date | null;
-};
-
 export type AcceptedPrincipalRow = {
   account_id: string;
   connection_id: string;
@@ -246,6 +221,8 @@ export type CertificateRow = {
   ceiling_scope: string[] | null;
   /** The hash of the only action that it allows, with its verifier. Null: every action within its scopes. */
   only_action: Buffer | null;
+  /** The only connection at which it counts, if that is a customer connection. */
+  only_at: string | null;
   cert_json: string;
   status: "approved" | "revoked";
   issued_at: Date;
@@ -288,7 +265,6 @@ declare module "knex/types/tables.js" {
     adoptions: AdoptionRow;
     released_objects: ReleasedObjectRow;
     platforms: PlatformRow;
-    connections: ConnectionRow;
     accepted_principals: AcceptedPrincipalRow;
     agents: AgentRow;
     delegation_requests: DelegationRequestRow;

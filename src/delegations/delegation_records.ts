@@ -1,10 +1,10 @@
-import type { Database, Transaction } from "../db/database.ts";
+import { type Database, platformOf, type Transaction } from "../db/database.ts";
 import type { AgentRow, CertificateRow, DelegationRequestRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { isCertificateId, isRequestId } from "../ids.ts";
 import { type DeclaredColumns, selectedColumns } from "../input/declared_fields.ts";
 import type { ScopeDescriptions } from "../input/platform_fields.ts";
-import type { AccountCaller } from "../route.ts";
+import { type AccountCaller, principalOf } from "../route.ts";
 
 /** A delegation request, with email addresses instead of account ids. */
 export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided_by"> & {
@@ -35,7 +35,7 @@ export function selectRequests(db: Database | Transaction) {
     .join("accounts as h", "h.account_id", "r.account_id")
     .join("agents as b", "b.agent_id", "r.agent_id")
     .join("connections as n", "n.connection_id", "r.connection_id")
-    .join("platforms as p", "p.platform_id", "n.platform_id")
+    .join("platforms as p", "p.platform_id", db.raw(platformOf("n")))
     .leftJoin("accounts as o", (on) =>
       on.on("o.account_id", "p.account_id").andOnVal("p.publish_state", "published"),
     )
@@ -103,12 +103,10 @@ export async function expireRequests(db: Database, accountId: string, now: Date)
  * Returns the condition for the rows that a caller may see in the table with this alias. A person sees all
  * rows of the account. An application sees only rows of its own connection.
  */
-export function callerRows(
-  { accountId, connectionId, agentId = null }: AccountCaller,
-  alias: string,
-): Record<string, string> {
+export function callerRows(caller: AccountCaller, alias: string): Record<string, string> {
+  const { connectionId, agentId = null } = caller;
   return {
-    [`${alias}.account_id`]: accountId,
+    [`${alias}.account_id`]: principalOf(caller),
     ...(connectionId !== null && { [`${alias}.connection_id`]: connectionId }),
     ...(agentId !== null && { [`${alias}.agent_id`]: agentId }),
   };
@@ -139,7 +137,7 @@ export function selectCertificates(db: Database | Transaction) {
     .leftJoin("accounts as b", "b.account_id", "t.revoked_by")
     .join("agents as g", "g.agent_id", "t.agent_id")
     .join("connections as n", "n.connection_id", "t.connection_id")
-    .join("platforms as p", "p.platform_id", "n.platform_id")
+    .join("platforms as p", "p.platform_id", db.raw(platformOf("n")))
     .join("delegation_requests as r", "r.request_id", "t.request_id")
     .leftJoin("certificates as l", "l.request_id", "r.linked_request_id")
     .select<CertificateRecord[]>(

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
-import type { ConnectionRow, WebhookEndpointRow } from "../db/tables.ts";
+import type { ConnectionRow } from "../db/key_tables.ts";
+import type { WebhookEndpointRow } from "../db/tables.ts";
 import { idText, isoTime } from "../input/schemas.ts";
 import { callbackState } from "../platforms/platform_answers.ts";
 import { findConnection, type LivePlatform } from "../platforms/platform_record.ts";

@@ -178,9 +178,10 @@ async function exchangeSecrets(
   const row = await tx("connections")
     .where({ connection_id: connectionId })
     .first("webhook_secret_sealed", "webhook_next_secret_sealed");
-  if (!row?.webhook_next_secret_sealed) throw new ApiError("no_secret_rotation");
-  const next = secretBox.unbox(row.webhook_next_secret_sealed, webhookNextSecretContext(connectionId));
-  const former = secretBox.unbox(row.webhook_secret_sealed, webhookSecretContext(connectionId));
+  const { webhook_secret_sealed: current = null, webhook_next_secret_sealed: coming = null } = row ?? {};
+  if (current === null || coming === null) throw new ApiError("no_secret_rotation");
+  const next = secretBox.unbox(coming, webhookNextSecretContext(connectionId));
+  const former = secretBox.unbox(current, webhookSecretContext(connectionId));
   await tx("connections")
     .where({ connection_id: connectionId })
     .update({

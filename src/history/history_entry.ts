@@ -1,6 +1,6 @@
 import type { Knex } from "knex";
 import { z } from "zod";
-import type { Database } from "../db/database.ts";
+import { type Database, platformOf } from "../db/database.ts";
 import type { AuditEventRow } from "../db/tables.ts";
 import { explanationValues } from "../input/platform_fields.ts";
 import { isoTime } from "../input/schemas.ts";
@@ -148,7 +148,7 @@ export function withNames(db: Database, found: Knex.QueryBuilder): Knex.QueryBui
   return found
     .leftJoin("agents as a", own("a", "agent_id"))
     .leftJoin("connections as c", own("c", "connection_id"))
-    .leftJoin("platforms as p", "p.platform_id", "c.platform_id")
+    .leftJoin("platforms as p", "p.platform_id", db.raw(platformOf("c")))
     .leftJoin("certificates as t", own("t", "cert_id"))
     .leftJoin("delegation_requests as r", "r.request_id", "t.request_id")
     .select(

@@ -1,5 +1,5 @@
 import type { Knex } from "knex";
-import type { Database } from "../db/database.ts";
+import { type Database, platformOf } from "../db/database.ts";
 import { type Page, type PageOrder, type PageQuery, readPage } from "../input/pagination.ts";
 import { searchText } from "../input/schemas.ts";
 import { type NamedRow, withNames } from "./history_entry.ts";
@@ -75,14 +75,14 @@ function withWords(
     .joinRaw(
       "left join connections as c on c.account_id = e.account_id and c.connection_id = e.connection_id",
     )
-    .joinRaw("left join platforms as p on p.platform_id = c.platform_id")
+    .joinRaw(`left join platforms as p on p.platform_id = ${platformOf("c")}`)
     .joinRaw(
       `left join (
          select named.platform_id, scope.key as scope, string_agg(scope.value ->> 'label', ' ') as label
          from (select platform_id, scope_descriptions from platforms where account_id = ?
                order by created_at desc limit ${PLATFORMS}) as named,
            jsonb_each(named.scope_descriptions) as scope
-         group by 1, 2) as l on l.platform_id = c.platform_id and l.scope = e.required_scope`,
+         group by 1, 2) as l on l.platform_id = p.platform_id and l.scope = e.required_scope`,
       [accountId],
     )
     .joinRaw(

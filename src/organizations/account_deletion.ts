@@ -12,7 +12,7 @@ import type { Transaction } from "../db/database.ts";
 import type { AccountCodeRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import type { RetireDeps } from "../platforms/api_keys/rotate_key.ts";
-import { removeConnections } from "../platforms/connections/connection_changes.ts";
+import { lockConnections, removeConnections } from "../platforms/connections/connection_changes.ts";
 import { syncVault, type VaultSyncDeps } from "../platforms/sync_vault.ts";
 import type { ActionLimits } from "../rates/action_limits.ts";
 import type { ClientRates } from "../rates/client_rates.ts";
@@ -187,12 +187,7 @@ async function lockAll(tx: Transaction, personId: string, accounts: readonly str
   for (const accountId of accounts) {
     const members = await listMembers(tx, accountId);
     if (members.length === 1) {
-      await tx("connections")
-        .where({ account_id: accountId })
-        .whereNull("removed_at")
-        .orderBy("connection_id")
-        .forNoKeyUpdate()
-        .select("connection_id");
+      await lockConnections(tx, accountId);
     } else {
       await lockSetups(tx, { accountId, personId, wasOwner: true, stays: false });
     }
@@ -285,8 +280,10 @@ async function whatEnds(tx: Transaction, personId: string, now: Date): Promise<D
     organizations.push({ account_id: accountId, organization_name: account.organization_name, effect });
   }
   const { rows } = await tx.raw<{ rows: [Omit<DeletionAnswer, "organizations">] }>(
-    `with live as (select connection_id from connections where account_id = any(:ending::uuid[]) and removed_at is null)
-     select (select count(*) from live)::int as platforms,
+    `with live as (
+       select connection_id, platform_id from connections where removed_at is null
+         and (account_id = any(:ending::uuid[]) and platform_id is not null or customer_account_id = any(:ending::uuid[])))
+     select (select count(platform_id) from live)::int as platforms,
        (select count(*) from agents join live using (connection_id) where disabled_at is null)::int as agents,
        (select count(*) from certificates join live using (connection_id)
          where status = 'approved' and (expires_at is null or expires_at > :now))::int as delegations,

@@ -7,13 +7,14 @@ import { checkNewName } from "../input/scripts.ts";
 import { expandScopes } from "../protocol/documents/scopes.ts";
 import { type AddressPolicy, callbackUrlForm } from "../webhooks/callback_address.ts";
 import { endSuspension } from "../webhooks/endpoint.ts";
-import { changeCertificates } from "./end_authority.ts";
+import { narrowCertificates } from "./end_authority.ts";
 import {
   type ConnectionPlace,
   findConnection,
   findPlatform,
   type LivePlatform,
   lockConnection,
+  lockCustomers,
   type PlatformPlace,
 } from "./platform_record.ts";
 import { checkRedirectUris } from "./redirect_uris.ts";
@@ -89,9 +90,13 @@ async function narrowAuthority(
 ): Promise<void> {
   const expanded = expandScopes(ceiling);
   if (expanded.length === expandScopes(record.default_allowed_scopes).length) return;
-  const { connection_id } = record;
-  await tx("agents").where({ connection_id }).whereNull("disabled_at").update({ vault_due_at: now });
-  await changeCertificates(tx, { connection_id }, { ceiling_scope: expanded });
+  const customers = await lockCustomers(tx, record.platform_id);
+  const connections = [record.connection_id, ...customers];
+  await tx("agents")
+    .whereRaw("connection_id = any (?::uuid[])", [connections])
+    .whereNull("disabled_at")
+    .update({ vault_due_at: now });
+  await narrowCertificates(tx, connections, expanded);
 }
 
 /**

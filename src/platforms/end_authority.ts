@@ -65,11 +65,29 @@ export async function changeCertificates(
 ): Promise<void> {
   const active = () => {
     const approved = tx("certificates").where({ status: "approved" });
-    return isList(of) ? approved.whereIn("connection_id", [...of]) : approved.where({ ...of });
+    return isList(of)
+      ? approved.whereRaw("connection_id = any (?::uuid[])", [[...of]])
+      : approved.where({ ...of });
   };
   const pinned = active().select("cert_id").orderBy(["account_id", "cert_id"]).forNoKeyUpdate();
   await tx.count().from(pinned.as("pinned"));
   await active().update(change);
+}
+
+/**
+ * Narrows the active certificates of connections to a ceiling, as {@link changeCertificates} changes them. A
+ * certificate never gets a scope back that an earlier ceiling took.
+ */
+export async function narrowCertificates(
+  tx: Transaction,
+  connectionIds: readonly string[],
+  ceiling: readonly string[],
+): Promise<void> {
+  const left = `case when ceiling_scope is null then :ceiling::text[]
+    else array(select kept from unnest(ceiling_scope) as kept where kept = any (:ceiling::text[])) end`;
+  await changeCertificates(tx, connectionIds, {
+    ceiling_scope: tx.raw(left, { ceiling: [...ceiling] }) as never,
+  });
 }
 
 function isList(of: AuthorityOf | readonly string[]): of is readonly string[] {

@@ -1,8 +1,9 @@
-import type { Database, Transaction } from "../db/database.ts";
+import { type Database, platformOf, type Transaction } from "../db/database.ts";
 import type { PlatformRow, WebhookEndpointRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
-import type { ExplanationValues } from "../input/platform_fields.ts";
+import type { ExplanationValues, ScopeDescriptions } from "../input/platform_fields.ts";
+import { intersectScopes } from "../protocol/documents/scopes.ts";
 import type { AccountCaller } from "../route.ts";
 
 /** A platform with its connection and the prefix of its current API key, without secrets. */
@@ -35,7 +36,7 @@ export type PlatformPlace = { accountId: string; platformId: string; check?: Che
 /** A connection of an account, and the check before its change. */
 export type ConnectionPlace = { accountId: string; connectionId: string; check?: CheckChange };
 
-/** Selects all platforms with their connections, as `p` (platforms) and `c` (connections). */
+/** Selects all platforms with their own connections, as `p` (platforms) and `c` (connections). */
 export function selectPlatforms(db: Database | Transaction) {
   return db("platforms as p")
     .join("connections as c", "c.platform_id", "p.platform_id")
@@ -83,8 +84,8 @@ export async function findPlatform(
 }
 
 /**
- * Returns the platform of the account's connection. Throws `not_found` if the account has no such live
- * platform.
+ * Returns the platform of the account's own connection. Throws `not_found` if the account has no such live
+ * platform, also for a customer connection.
  */
 export async function findConnection(
   db: Database | Transaction,
@@ -103,6 +104,57 @@ async function liveRecord(
   const [record] = await selectPlatforms(db).where(where).limit(1);
   if (record === undefined || !isLive(record)) throw new ApiError("not_found");
   return record;
+}
+
+/**
+ * A live connection, its own platform's or a customer's. `principal_account_id` is the account whose root
+ * counts there: the customer, or the platform's account. `allowed_scopes` are the scopes that agents of the
+ * connection may be lent now.
+ */
+export type PrincipalConnection = {
+  connection_id: string;
+  account_id: string;
+  principal_account_id: string;
+  is_customer: boolean;
+  ceiling: string[];
+  allowed_scopes: string[];
+  scope_descriptions: ScopeDescriptions;
+};
+
+type PrincipalRow = Omit<PrincipalConnection, "allowed_scopes"> & { chosen_scopes: string[] | null };
+
+/**
+ * Returns the connection, of either kind, whose principal is this account. Throws `not_found` if there is no
+ * such live connection.
+ */
+export async function findPrincipalConnection(
+  db: Database | Transaction,
+  principalAccountId: string,
+  connectionId: string,
+): Promise<PrincipalConnection> {
+  if (!isUuid(connectionId)) throw new ApiError("not_found");
+  const row: PrincipalRow | undefined = await db("connections as c")
+    .join("platforms as p", "p.platform_id", db.raw(platformOf("c")))
+    .where({ "c.connection_id": connectionId })
+    .whereRaw("coalesce(c.customer_account_id, c.account_id) = ?", [principalAccountId])
+    .whereNull("c.removed_at")
+    .whereNull("p.removed_at")
+    .first(
+      "c.connection_id",
+      "c.account_id",
+      db.raw("coalesce(c.customer_account_id, c.account_id) as principal_account_id"),
+      db.raw("c.customer_account_id is not null as is_customer"),
+      "p.default_allowed_scopes as ceiling",
+      "c.allowed_scopes as chosen_scopes",
+      "p.scope_descriptions",
+    );
+  if (row === undefined) throw new ApiError("not_found");
+  const { chosen_scopes, ...found } = row;
+  const { ceiling } = row;
+  return {
+    ...found,
+    allowed_scopes: chosen_scopes === null ? ceiling : intersectScopes(chosen_scopes, ceiling),
+  };
 }
 
 /**
@@ -132,6 +184,17 @@ export function isLive(record: PlatformRecord): record is LivePlatform {
  */
 export async function lockConnection(tx: Transaction, connectionId: string): Promise<void> {
   await tx("connections").select("connection_id").where({ connection_id: connectionId }).forNoKeyUpdate();
+}
+
+/** Locks the platform's customer connections, after its own, and returns their ids. */
+export async function lockCustomers(tx: Transaction, platformId: string): Promise<string[]> {
+  const locked = await tx("connections")
+    .where({ product_id: platformId })
+    .whereNull("removed_at")
+    .orderBy("connection_id")
+    .forNoKeyUpdate()
+    .select("connection_id");
+  return locked.map(({ connection_id }) => connection_id);
 }
 
 /** The surface types of platforms. `open`: the managed service is available (specification §1). */

@@ -1,5 +1,5 @@
 import { startLoop } from "../concurrency/loop.ts";
-import type { Database } from "../db/database.ts";
+import { type Database, platformOf } from "../db/database.ts";
 import type { AgentRow } from "../db/tables.ts";
 import type { Logger } from "../log.ts";
 import { type VaultClient, VaultRefused, VaultUnavailable } from "../vault/client.ts";
@@ -74,7 +74,7 @@ function messageOf(error: unknown): string {
 async function dueAgents(db: Database, connectionId?: string): Promise<DueAgent[]> {
   const query = db("agents as a")
     .join("connections as c", "c.connection_id", "a.connection_id")
-    .join("platforms as p", "p.platform_id", "c.platform_id")
+    .join("platforms as p", "p.platform_id", db.raw(platformOf("c")))
     .whereNotNull("a.vault_due_at")
     .orderBy("a.vault_due_at")
     .limit(BATCH_SIZE)

@@ -1,6 +1,7 @@
 import { addSeconds } from "../clock.ts";
 import type { Database } from "../db/database.ts";
-import type { ConnectionRow, WebhookDeliveryRow } from "../db/tables.ts";
+import type { OwnConnectionRow } from "../db/key_tables.ts";
+import type { WebhookDeliveryRow } from "../db/tables.ts";
 import { MAX_ATTEMPTS } from "./retries_and_suspension.ts";
 
 const SECRET_COLUMNS = [
@@ -9,17 +10,20 @@ const SECRET_COLUMNS = [
   "webhook_next_secret_sealed",
   "webhook_former_secret_sealed",
   "webhook_former_until",
-] as const satisfies (keyof ConnectionRow)[];
+] as const satisfies (keyof OwnConnectionRow)[];
 
 /** A connection's encrypted webhook secrets. */
-export type BoxedSecrets = Pick<ConnectionRow, (typeof SECRET_COLUMNS)[number]>;
+export type BoxedSecrets = Pick<OwnConnectionRow, (typeof SECRET_COLUMNS)[number]>;
 
-/** Returns a connection's webhook secrets, or `undefined` if the connection does not exist. */
+/** Returns an own connection's webhook secrets, or `undefined` if it does not exist. */
 export async function readSecrets(
   database: Database,
   connectionId: string,
 ): Promise<BoxedSecrets | undefined> {
-  return database("connections").where({ connection_id: connectionId }).first(SECRET_COLUMNS);
+  return database<OwnConnectionRow>("connections")
+    .where({ connection_id: connectionId })
+    .whereNotNull("platform_id")
+    .first(SECRET_COLUMNS);
 }
 
 /** A delivery that this worker may attempt until `lease_until`, and its URL. */

@@ -110,6 +110,8 @@ function readAll(request: IncomingMessage): Promise<Buffer> {
 function createListener(): RequestListener {
   const caller = {
     accountId: "a",
+    principalAccountId: "a",
+    isCustomer: false,
     connectionId: "c",
     keyPrefix: "k",
     verifierId: "v",

@@ -22,7 +22,7 @@ const rowOf = async (id: string) => {
   return row;
 };
 const currentSecret = async (id: string) =>
-  api.secretBox.unbox((await rowOf(id)).webhook_secret_sealed, webhookSecretContext(id));
+  api.secretBox.unbox((await rowOf(id)).webhook_secret_sealed!, webhookSecretContext(id));
 
 describe("the rotation of a webhook secret", () => {
   test("returns the next secret, which becomes current at its promotion", async () => {

@@ -6,6 +6,8 @@ import { echoRoute } from "./support/sample_routes.ts";
 
 const caller = {
   accountId: "a",
+  principalAccountId: "a",
+  isCustomer: false,
   connectionId: "c",
   keyPrefix: "k",
   verifierId: "v",

@@ -31,6 +31,8 @@ describe("createNames", () => {
 describe("a service with a configured service name and an alias", () => {
   const caller = {
     accountId: "a",
+    principalAccountId: "a",
+    isCustomer: false,
     connectionId: "c",
     keyPrefix: "k",
     verifierId: "v",

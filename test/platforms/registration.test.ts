@@ -56,7 +56,7 @@ describe("registering a personal platform", () => {
     expect(api.secretBox.unbox(platform!.signing_secret_sealed, signingSecretContext(platformId))).toBe(
       signing_secret,
     );
-    expect(api.secretBox.unbox(connection!.webhook_secret_sealed, webhookSecretContext(connectionId))).toBe(
+    expect(api.secretBox.unbox(connection!.webhook_secret_sealed!, webhookSecretContext(connectionId))).toBe(
       webhook_signing_secret,
     );
     expect(connection!.undelivered_sealed).toBeNull();

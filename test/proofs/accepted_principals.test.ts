@@ -214,7 +214,8 @@ describe("the history of an account whose authority was used at a different acco
   test("names the verifier's platform that made the decision", async () => {
     const { accountId } = shop;
     const { connectionId } = await insertRecords(world.db, 0);
-    const { platform_id } = (await world.db("connections").where({ connection_id: connectionId }).first())!;
+    const row = await world.db("connections").where({ connection_id: connectionId }).first();
+    const platform_id = row!.platform_id!;
     await world.db("connections").where({ platform_id }).update({ account_id: accountId });
     await world.db("platforms").where({ platform_id }).update({ account_id: accountId, name: "bank" });
     for (const changes of [{}, { connectionId }]) await decideOne(shown(changes));

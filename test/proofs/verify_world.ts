@@ -82,6 +82,8 @@ export function verifyWorld(): VerifyWorld {
 export function callerOf({ accountId, connectionId }: ProofWorld): ApiKeyCaller {
   return {
     accountId,
+    principalAccountId: accountId,
+    isCustomer: false,
     connectionId,
     keyPrefix: "dpz_test",
     verifierId: connectionId,

@@ -1,4 +1,4 @@
-import type { Database } from "../../db/database.ts";
+import { type Database, platformOf } from "../../db/database.ts";
 import type { MailingQueueRow } from "../../db/tables.ts";
 import type { ScopeDescriptions } from "../../input/platform_fields.ts";
 import type { MailKind } from "./kinds.ts";
@@ -97,7 +97,7 @@ export async function readSubjects(
      join accounts h on h.account_id = r.account_id
      join agents b on b.agent_id = r.agent_id
      join connections n on n.connection_id = r.connection_id
-     join platforms p on p.platform_id = n.platform_id
+     join platforms p on p.platform_id = ${platformOf("n")}
      left join accounts o on o.account_id = p.account_id and p.publish_state = 'published'
      left join certificates t on t.request_id = r.request_id
      left join accounts d on d.account_id = r.decided_by

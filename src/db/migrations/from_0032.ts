@@ -1,3 +1,4 @@
+import { CONNECT } from "./from_0032_connect.ts";
 import { KEYS } from "./from_0032_keys.ts";
 import { OAUTH } from "./from_0032_oauth.ts";
 
@@ -236,7 +237,8 @@ export const mailsAndMakers = {
     CREDITED +
     KEYS +
     ASKED +
-    OAUTH,
+    OAUTH +
+    CONNECT,
   indexes: [
     {
       name: "delegation_requests_undecided",

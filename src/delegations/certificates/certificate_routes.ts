@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import { containing, containsText, type Database, lastSecond } from "../../db/database.ts";
+import { containing, containsText, type Database, lastSecond, platformOf } from "../../db/database.ts";
 import { isCertificateId } from "../../ids.ts";
 import { reasonBody } from "../../input/delegation_fields.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
@@ -92,7 +92,9 @@ function narrow(found: Found, query: Query, now: Date): void {
 /** Looks up agents and platforms by name first, to avoid joining certificates that do not match. */
 function search(found: Found, db: Database, { accountId }: AccountCaller, text: string): void {
   const agents = db("agents").select("agent_id").where({ account_id: accountId });
-  const platforms = db("connections as c").select("c.connection_id").where({ "c.account_id": accountId });
+  const platforms = db("connections as c")
+    .select("c.connection_id")
+    .where((of) => of.where({ "c.account_id": accountId }).orWhere({ "c.customer_account_id": accountId }));
   found.where((either) =>
     either
       .where({ "t.cert_id": text })
@@ -103,7 +105,7 @@ function search(found: Found, db: Database, { accountId }: AccountCaller, text: 
       .orWhereIn(
         "t.connection_id",
         platforms
-          .join("platforms as o", "o.platform_id", "c.platform_id")
+          .join("platforms as o", "o.platform_id", db.raw(platformOf("c")))
           .where(containsText(db, "o.name", text)),
       )
       .orWhereRaw("array_to_string(t.approved_scope, ' ') like ?", [containing(text)]),

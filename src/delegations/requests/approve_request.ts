@@ -4,7 +4,7 @@ import { appendEvent } from "../../events/outbox.ts";
 import { newRequestId } from "../../ids.ts";
 import { checkCeiling } from "../../input/ceiling.ts";
 import type { Owner } from "../../platforms/account_owner.ts";
-import { findConnection, lockConnection } from "../../platforms/platform_record.ts";
+import { findPrincipalConnection, lockConnection } from "../../platforms/platform_record.ts";
 import { type DelegationCert, delegationSignBytes } from "../../protocol/documents/certificate.ts";
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import type { SecretBox } from "../../secret_box.ts";
@@ -108,6 +108,9 @@ function approverOf(decider: Decider): string {
   return "accountId" in decider ? decider.accountId : decider.memberId;
 }
 
+/** The drafts, and whether the certificate counts at its customer connection only. */
+type Place = Drafts & { isCustomer: boolean };
+
 /** Reads the request and the ceiling again, under the lock. Throws if they no longer permit the approval. */
 async function storeApproval(
   tx: Transaction,
@@ -124,21 +127,22 @@ async function storeApproval(
     reason: null,
     now,
   });
-  const platform = await findConnection(tx, owner.accountId, connection_id);
+  const connection = await findPrincipalConnection(tx, owner.accountId, connection_id);
   const both = linked === undefined ? [draft] : [draft, linked];
-  for (const { grant } of both) checkCeiling(platform.default_allowed_scopes, grant.scope);
+  for (const { grant } of both) checkCeiling(connection.allowed_scopes, grant.scope);
   if (linked !== undefined) {
     await storeSeparateRequest(tx, approved, { requestId: linked.requestId, scope: linked.grant.scope });
     await noteDecision(tx, linked.requestId, "approved", now);
   }
-  for (const each of both) await storeCertificate(tx, secretBox, drafts, each, now);
+  const place = { ...drafts, isCustomer: connection.is_customer };
+  for (const each of both) await storeCertificate(tx, secretBox, place, each, now);
 }
 
 /** Stores a certificate, and emits `delegation.approved`. */
 async function storeCertificate(
   tx: Transaction,
   secretBox: SecretBox,
-  { owner, request: { connection_id, agent_id }, channel, decider }: Drafts,
+  { owner, request: { connection_id, agent_id }, channel, decider, isCustomer }: Place,
   { requestId: request_id, grant, certificate }: Draft,
   now: Date,
 ): Promise<void> {
@@ -151,6 +155,7 @@ async function storeCertificate(
     request_id,
     approved_scope: [...grant.scope],
     only_action: grant.onlyAction,
+    only_at: isCustomer ? connection_id : null,
     cert_json: certJson,
     status: "approved",
     issued_at: timeOf(grant.issuedAt),

@@ -7,7 +7,7 @@ import { newCertificateId } from "../../ids.ts";
 import { checkAccountCeiling, checkCeiling, named } from "../../input/ceiling.ts";
 import type { Owner } from "../../platforms/account_owner.ts";
 import { findAgent } from "../../platforms/agents/agents.ts";
-import { findConnection } from "../../platforms/platform_record.ts";
+import { findPrincipalConnection } from "../../platforms/platform_record.ts";
 import {
   type Constraint,
   type ConstraintType,
@@ -63,11 +63,8 @@ export async function judgeApproval(
   const caller = { accountId: owner.accountId, connectionId: null };
   const request = await findRequest(db, caller, requestId, now);
   if (!isPending(request, now)) throw new ApiError("request_not_pending");
-  const { default_allowed_scopes: ceiling } = await findConnection(
-    db,
-    owner.accountId,
-    request.connection_id,
-  );
+  const connection = await findPrincipalConnection(db, owner.accountId, request.connection_id);
+  const ceiling = connection.allowed_scopes;
   const agent = await findAgent(db, request.connection_id, request.agent_id);
   const grant = grantOf({ owner, agent, request, terms, now });
   checkCeiling(ceiling, grant.scope);

@@ -1,4 +1,4 @@
-import type { Transaction } from "../../db/database.ts";
+import { platformOf, type Transaction } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
 
 /** The most pending requests of one connection. One namespace of a cluster can have as many in an account. */
@@ -23,6 +23,8 @@ export type Requester = {
   isAlone: boolean;
   /** Whether the agent itself asks. Agents and objects, which no person requested, have separate shares. */
   byAgent: boolean;
+  /** Whether the connection is a customer's, at which only the platform and its agents ask. */
+  isCustomer: boolean;
 };
 
 type Counts = {
@@ -38,12 +40,14 @@ type Counts = {
  * requester. So neither one member of an organization nor the clusters can block everybody else, and no
  * namespace can block all other namespaces.
  *
+ * Requests at customer connections count only toward the limit of their connection.
+ *
  * The caller must hold the connection's lock, which makes the connection's limit exact. Calls for other
  * connections at the same time can exceed the account's limit, each by one request.
  */
 export async function checkPending(
   tx: Transaction,
-  { accountId, connectionId, requestedBy, clusterId, isAlone, byAgent }: Requester,
+  { accountId, connectionId, requestedBy, clusterId, isAlone, byAgent, isCustomer }: Requester,
   now: Date,
 ): Promise<void> {
   const { rows } = await tx.raw<{ rows: [Counts] }>(
@@ -58,15 +62,18 @@ export async function checkPending(
                     and p.object_namespace = asking.object_namespace as of_namespace
            from delegation_requests r
            join connections c on c.connection_id = r.connection_id
-           join platforms p on p.platform_id = c.platform_id
+           join platforms p on p.platform_id = ${platformOf("c")}
            join connections own on own.connection_id = :connectionId
-           join platforms asking on asking.platform_id = own.platform_id
-           where r.account_id = :accountId and r.status = 'pending' and r.expires_at > :now) as pending`,
+           join platforms asking on asking.platform_id = ${platformOf("own")}
+           where r.account_id = :accountId and r.status = 'pending' and r.expires_at > :now
+             and (c.platform_id is not null or c.connection_id = :connectionId)) as pending`,
     { accountId, connectionId, requestedBy, clusterId, byAgent, now },
   );
   const [pending] = rows;
   const share = isAlone ? 1 : REQUESTER_SHARE;
   if (pending.connection >= MAX_PENDING) throw reached(`The connection has ${MAX_PENDING} pending requests`);
+  // Products cannot use up the customer's own limits, nor those of other products.
+  if (isCustomer) return;
   if (pending.own >= MAX_PENDING * share) {
     throw reached(`The connection has ${MAX_PENDING * share} pending requests of this requester`);
   }

@@ -10,7 +10,11 @@ import { columnsOf, type DeclaredFields } from "../../input/declared_fields.ts";
 import type { ScopeDescriptions } from "../../input/platform_fields.ts";
 import type { Owner } from "../../platforms/account_owner.ts";
 import { findAgent } from "../../platforms/agents/agents.ts";
-import { findConnection, type LivePlatform, lockConnection } from "../../platforms/platform_record.ts";
+import {
+  findPrincipalConnection,
+  lockConnection,
+  type PrincipalConnection,
+} from "../../platforms/platform_record.ts";
 import { pickDescriptions } from "../../platforms/scope_descriptions.ts";
 import { endOf, type RequestedExpiry } from "../requested_end.ts";
 import { type AskedByAgent, checkAsking, findSameRequest } from "./agent_requests.ts";
@@ -57,13 +61,13 @@ export async function requestDelegation(
   owner: Owner,
   newRequest: NewRequest,
 ): Promise<DelegationRequestRow> {
-  const { connection_id } = await findConnection(db, owner.accountId, newRequest.connectionId);
+  const { connection_id } = await findPrincipalConnection(db, owner.accountId, newRequest.connectionId);
   return db.transaction(async (tx) => {
     await lockConnection(tx, connection_id);
-    const platform = await findConnection(tx, owner.accountId, connection_id);
+    const connection = await findPrincipalConnection(tx, owner.accountId, connection_id);
     await newRequest.check?.(tx);
     const agent = await chooseAgent(tx, connection_id, newRequest.agentId);
-    const scope = chooseScope(platform, newRequest.scope);
+    const scope = chooseScope(connection, newRequest.scope);
     const now = clock.now();
     checkGrantable(owner, agent, scope, newRequest, now);
     if (newRequest.asked !== undefined) {
@@ -76,9 +80,16 @@ export async function requestDelegation(
     const clusterId = externalId === null ? null : clusterOf(externalId);
     const asking = { accountId: agent.account_id, connectionId: connection_id };
     const byAgent = newRequest.asked !== undefined;
-    const requester = { ...asking, requestedBy, clusterId, isAlone, byAgent };
+    const requester = {
+      ...asking,
+      requestedBy,
+      clusterId,
+      isAlone,
+      byAgent,
+      isCustomer: connection.is_customer,
+    };
     await checkPending(tx, requester, now);
-    const words = pickDescriptions(platform.scope_descriptions, scope);
+    const words = pickDescriptions(connection.scope_descriptions, scope);
     return insertRequest(tx, agent, { scope, words }, newRequest, now);
   });
 }
@@ -102,10 +113,13 @@ async function chooseAgent(
   return agent;
 }
 
-function chooseScope(platform: LivePlatform, wanted: readonly string[] | undefined): string[] {
-  if (wanted === undefined) return platform.default_allowed_scopes;
+function chooseScope(
+  { allowed_scopes }: PrincipalConnection,
+  wanted: readonly string[] | undefined,
+): string[] {
+  if (wanted === undefined) return allowed_scopes;
   const scope = checkScopes(wanted);
-  checkCeiling(platform.default_allowed_scopes, scope);
+  checkCeiling(allowed_scopes, scope);
   return scope;
 }
 

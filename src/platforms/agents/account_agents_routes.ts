@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Clock } from "../../clock.ts";
-import { containsText, type Database, lastSecond } from "../../db/database.ts";
+import { containsText, type Database, lastSecond, platformOf } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { isKeyId } from "../../ids.ts";
@@ -99,7 +99,7 @@ function selectAgents(db: Database, now: Date) {
     .select(db.raw("count(*)::int"));
   return db("agents as g")
     .join("connections as c", "c.connection_id", "g.connection_id")
-    .join("platforms as p", "p.platform_id", "c.platform_id")
+    .join("platforms as p", "p.platform_id", db.raw(platformOf("c")))
     .select<AgentRecord[]>(
       "g.*",
       "p.platform_id",

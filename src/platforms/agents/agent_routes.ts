@@ -40,7 +40,7 @@ export function createAgentRoute(deps: Deps): Route {
       const connectionId = await ownConnection(deps.db, caller, params.connection_id);
       const agent = await createAgent(deps, {
         ...notDeclared(body, header("idempotency-key")),
-        accountId: caller.accountId,
+        accountId: caller.principalAccountId,
         connectionId,
       });
       return { body: showAgent(agent) };

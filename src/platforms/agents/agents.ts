@@ -14,7 +14,12 @@ import type { VaultClient } from "../../vault/client.ts";
 import { prefixesOf } from "../api_keys/narrow_keys.ts";
 import type { RetireDeps } from "../api_keys/rotate_key.ts";
 import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
-import { type CheckChange, findConnection, type LivePlatform, lockConnection } from "../platform_record.ts";
+import {
+  type CheckChange,
+  findPrincipalConnection,
+  lockConnection,
+  type PrincipalConnection,
+} from "../platform_record.ts";
 import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
 
 /**
@@ -64,15 +69,15 @@ type VaultKey = Awaited<ReturnType<VaultClient["createKey"]>>;
  */
 export async function createAgent(deps: CreateAgentDeps, newAgent: NewAgent): Promise<AgentRow> {
   checkNewName(newAgent.name);
-  const platform = await findConnection(deps.db, newAgent.accountId, newAgent.connectionId);
-  const key = await createVaultKey(deps, newAgent, platform);
+  const connection = await findPrincipalConnection(deps.db, newAgent.accountId, newAgent.connectionId);
+  const key = await createVaultKey(deps, newAgent, connection);
   const agent = await deps.db.transaction(async (tx) => {
-    await lockConnection(tx, platform.connection_id);
-    const current = await findConnection(tx, newAgent.accountId, platform.connection_id);
+    await lockConnection(tx, connection.connection_id);
+    const current = await findPrincipalConnection(tx, newAgent.accountId, connection.connection_id);
     await newAgent.check?.(tx);
-    return insertAgent(tx, newAgent, key, { now: deps.clock.now(), stale: hasChanged(platform, current) });
+    return insertAgent(tx, newAgent, key, { now: deps.clock.now(), stale: hasChanged(connection, current) });
   });
-  if (agent.vault_due_at !== null) await syncVault(deps, platform.connection_id);
+  if (agent.vault_due_at !== null) await syncVault(deps, connection.connection_id);
   return agent;
 }
 
@@ -80,20 +85,20 @@ export async function createAgent(deps: CreateAgentDeps, newAgent: NewAgent): Pr
 async function createVaultKey(
   { vault }: CreateAgentDeps,
   newAgent: NewAgent,
-  platform: LivePlatform,
+  connection: PrincipalConnection,
 ): Promise<VaultKey> {
   const order = {
     tenant: newAgent.accountId,
     purpose: "agent" as const,
     label: newAgent.name,
-    ceiling: platform.default_allowed_scopes,
+    ceiling: connection.ceiling,
   };
-  const attempt = JSON.stringify([platform.connection_id, newAgent.attemptKey, order]);
+  const attempt = JSON.stringify([connection.connection_id, newAgent.attemptKey, order]);
   return vault.createKey(order, createHash("sha256").update(attempt).digest("hex"));
 }
 
-function hasChanged(before: LivePlatform, after: LivePlatform): boolean {
-  return before.default_allowed_scopes.join() !== after.default_allowed_scopes.join();
+function hasChanged(before: PrincipalConnection, after: PrincipalConnection): boolean {
+  return before.ceiling.join() !== after.ceiling.join();
 }
 
 async function insertAgent(

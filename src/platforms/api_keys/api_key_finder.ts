@@ -154,6 +154,7 @@ type KeyRow = {
   role: KeyRole;
   agent_id: string | null;
   account_id: string;
+  customer_account_id: string | null;
   connection_id: string;
   verifier_id: string;
   registry_answers: boolean;
@@ -169,6 +170,7 @@ async function readKey(db: Database, prefix: string): Promise<KnownKey | undefin
       "k.key_hash",
       "k.account_id",
       "k.connection_id",
+      "c.customer_account_id",
       "c.verifier_id",
       "c.registry_answers",
       "c.explanation_values",
@@ -180,6 +182,8 @@ async function readKey(db: Database, prefix: string): Promise<KnownKey | undefin
       retiresAt: row.retires_at,
       caller: {
         accountId: row.account_id,
+        principalAccountId: row.customer_account_id ?? row.account_id,
+        isCustomer: row.customer_account_id !== null,
         connectionId: row.connection_id,
         keyPrefix: prefix,
         role: row.role,

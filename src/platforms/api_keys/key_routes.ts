@@ -5,7 +5,7 @@ import { ApiError } from "../../errors.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import type { ActionLimits } from "../../rates/action_limits.ts";
-import { type KeyRole, narrowRoles, type Route, route } from "../../route.ts";
+import { type KeyRole, narrowRoles, principalOf, type Route, route } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { ownConnection } from "../platform_record.ts";
 import { isKeyPrefix } from "./api_key.ts";
@@ -72,7 +72,9 @@ function createKeyRoute(deps: KeyDeps): Route {
       const connectionId = await ownConnection(db, caller, params.connection_id);
       if (agent_id !== null) await requireAgent(db, connectionId, agent_id);
       const { accountId, person, keyPrefix = null } = caller;
-      const key = { accountId, connectionId, role, agentId: agent_id, madeWith: keyPrefix };
+      const principalAccountId = principalOf(caller);
+      const owners = { accountId, principalAccountId, connectionId };
+      const key = { ...owners, role, agentId: agent_id, madeWith: keyPrefix };
       const maker = [connectionId, person?.accountId ?? "application"];
       const row = await actionLimits.within("create_key", maker, () => createNarrowKey(deps, key));
       return {

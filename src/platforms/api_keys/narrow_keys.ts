@@ -5,7 +5,7 @@ import { ApiError } from "../../errors.ts";
 import { appendEvent, appendEvents } from "../../events/outbox.ts";
 import type { NarrowRole } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import { findConnection, lockConnection } from "../platform_record.ts";
+import { findPrincipalConnection, lockConnection } from "../platform_record.ts";
 import { BY_OPERATOR, newApiKey } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
 
@@ -37,12 +37,12 @@ type Deps = { db: Database; secretBox: SecretBox; clock: Clock };
  */
 export async function createNarrowKey(
   { db, secretBox, clock }: Deps,
-  key: NewNarrowKey,
+  key: NewNarrowKey & { principalAccountId: string },
 ): Promise<CreatedNarrowKey> {
-  const { accountId, connectionId, agentId } = key;
+  const { principalAccountId, connectionId, agentId } = key;
   return db.transaction(async (tx) => {
     await lockConnection(tx, connectionId);
-    await findConnection(tx, accountId, connectionId);
+    await findPrincipalConnection(tx, principalAccountId, connectionId);
     if (agentId !== null) await requireAgent(tx, connectionId, agentId);
     const live = await tx("narrow_keys")
       .where({ connection_id: connectionId, ended_at: null })

@@ -68,6 +68,9 @@ export async function endFormerKeys(
   return ended;
 }
 
+/** The connection, its current key, and the object that declares its platform. */
+type Replaced = Pick<LivePlatform, "account_id" | "connection_id" | "external_id" | "api_key_prefix">;
+
 /**
  * Rotates a key as {@link rotateKey} does, in a transaction that holds the connection's lock. `retired` has
  * the prefixes of all keys whose expiry changed. After the commit, the caller must remove them from the
@@ -76,7 +79,7 @@ export async function endFormerKeys(
 export async function replaceKey(
   tx: Transaction,
   secretBox: SecretBox,
-  { account_id, connection_id, external_id, api_key_prefix }: LivePlatform,
+  { account_id, connection_id, external_id, api_key_prefix }: Replaced,
   { graceSeconds, request, now }: { graceSeconds: number; request?: string | undefined; now: Date },
 ): Promise<{ rotated: RotatedKey; retired: string[] }> {
   const key = newApiKey();

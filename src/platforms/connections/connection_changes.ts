@@ -1,6 +1,6 @@
 import { requireRole } from "../../accounts/member_role.ts";
 import type { Database, Transaction } from "../../db/database.ts";
-import type { ConnectionRow } from "../../db/tables.ts";
+import type { ConnectionRow } from "../../db/key_tables.ts";
 import { ApiError } from "../../errors.ts";
 import { appendEvents, type LifecycleEvent } from "../../events/outbox.ts";
 import { isUuid } from "../../ids.ts";
@@ -13,7 +13,7 @@ import {
   type ConnectionPlace,
   findConnection,
   lockConnection,
-  type PlatformRecord,
+  lockCustomers,
   selectPlatforms,
 } from "../platform_record.ts";
 import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
@@ -71,28 +71,68 @@ export async function changeConnection(
 const REMOVAL_REASON = "connection removed";
 
 /**
- * Removes a connection and its platform permanently. Ends its API keys, revokes its certificates, withdraws
- * its pending requests and disables its agents. Emits one `delegation.revoked` for each certificate, then one
- * `connection.removed`. The removal is valid even before the vault disables the agents' keys. Returns the
- * time of the removal; a repeated call returns the same time. Throws `not_found`.
+ * Removes an own connection and its platform permanently, with all connections of customers. Ends their API
+ * keys, revokes their certificates, withdraws their pending requests and disables their agents. Emits one
+ * `delegation.revoked` for each certificate, then one `connection.removed` for each connection. The removal
+ * is valid even before the vault disables the agents' keys. Returns the time of the removal; a repeated call
+ * returns the same time. Throws `not_found`.
  */
 export async function removeConnection(
   deps: VaultSyncDeps & RetireDeps,
   { accountId, connectionId, check }: ConnectionPlace,
 ): Promise<Date> {
   if (!isUuid(connectionId)) throw new ApiError("not_found");
-  const { removedAt, retired } = await deps.db.transaction(async (tx) => {
-    await lockConnection(tx, connectionId);
+  return remove(deps, connectionId, async (tx) => {
     const [record] = await selectPlatforms(tx)
       .where({ "c.connection_id": connectionId, "c.account_id": accountId })
       .limit(1);
     if (record === undefined) throw new ApiError("not_found");
-    if (record.removed_at !== null) return { removedAt: record.removed_at, retired: [] };
+    if (record.removed_at !== null) return record.removed_at;
     await check?.(tx);
+    return lockCustomers(tx, record.platform_id);
+  });
+}
+
+/**
+ * Ends a customer connection permanently, for the publisher or the customer, as {@link removeConnection}
+ * removes an own one. `accountId` is the account of either. The customer may connect again, which creates
+ * another connection. Throws `not_found`, also for an own connection.
+ */
+export async function endCustomerConnection(
+  deps: VaultSyncDeps & RetireDeps,
+  { accountId, connectionId, check }: ConnectionPlace,
+): Promise<Date> {
+  if (!isUuid(connectionId)) throw new ApiError("not_found");
+  return remove(deps, connectionId, async (tx) => {
+    const row = await tx("connections")
+      .where({ connection_id: connectionId })
+      .whereNotNull("product_id")
+      .where((of) => of.where({ account_id: accountId }).orWhere({ customer_account_id: accountId }))
+      .first("removed_at");
+    if (row === undefined) throw new ApiError("not_found");
+    if (row.removed_at === null) await check?.(tx);
+    return row.removed_at ?? [];
+  });
+}
+
+/**
+ * Ends the locked connection and the connections that `judge` returns. `judge` returns a time instead if the
+ * connection has already ended.
+ */
+async function remove(
+  deps: VaultSyncDeps & RetireDeps,
+  connectionId: string,
+  judge: (tx: Transaction) => Promise<Date | string[]>,
+): Promise<Date> {
+  const { removedAt, retired } = await deps.db.transaction(async (tx) => {
+    await lockConnection(tx, connectionId);
+    const others = await judge(tx);
+    if (others instanceof Date) return { removedAt: others, retired: [] };
     const now = deps.clock.now();
-    const retired = await endConnection(tx, deps.secretBox, record, now);
-    await revokeCertificates(tx, { connection_id: connectionId }, REMOVAL_REASON, now);
-    return { removedAt: now, retired };
+    return {
+      removedAt: now,
+      retired: await endConnections(tx, deps.secretBox, [connectionId, ...others], now),
+    };
   });
   deps.apiKeys.forget(retired);
   await syncVault(deps, connectionId);
@@ -100,9 +140,24 @@ export async function removeConnection(
 }
 
 /**
- * Removes all connections of an account, as {@link removeConnection} does with one. The caller must hold the
- * locks of the connections, and must call it last in the transaction. Returns the prefixes of the ended keys,
- * which the caller passes to the finder after the commit.
+ * Locks the live connections of an account: those of its platforms, with all their customers, and its own
+ * with other accounts' platforms. Returns their ids. A platform's own connection precedes its customers'.
+ */
+export async function lockConnections(tx: Transaction, accountId: string): Promise<string[]> {
+  const locked = await tx("connections")
+    .where((of) => of.where({ account_id: accountId }).orWhere({ customer_account_id: accountId }))
+    .whereNull("removed_at")
+    .orderByRaw("platform_id is null, connection_id")
+    .forNoKeyUpdate()
+    .select("connection_id");
+  return locked.map(({ connection_id }) => connection_id);
+}
+
+/**
+ * Removes all connections of accounts, as {@link removeConnection} does with one: those of their platforms,
+ * with all customers, and theirs with other accounts' platforms. The caller must hold the locks of the
+ * connections, and must call it last in the transaction. Returns the prefixes of the ended keys, which the
+ * caller passes to the finder after the commit.
  */
 export async function removeConnections(
   tx: Transaction,
@@ -110,18 +165,32 @@ export async function removeConnections(
   accountIds: readonly string[],
   now: Date,
 ): Promise<string[]> {
-  const records = await selectPlatforms(tx)
-    .whereIn("c.account_id", [...accountIds])
-    .whereNull("c.removed_at")
-    .orderBy("c.connection_id");
-  const retired: string[] = [];
-  for (const record of records) retired.push(...(await endConnection(tx, secretBox, record, now)));
-  await revokeCertificates(
+  const rows = await tx("connections")
+    .where((of) =>
+      of.whereIn("account_id", [...accountIds]).orWhereIn("customer_account_id", [...accountIds]),
+    )
+    .whereNull("removed_at")
+    .orderBy("connection_id")
+    .select("connection_id");
+  return endConnections(
     tx,
-    records.map(({ connection_id }) => connection_id),
-    REMOVAL_REASON,
+    secretBox,
+    rows.map(({ connection_id }) => connection_id),
     now,
   );
+}
+
+async function endConnections(
+  tx: Transaction,
+  secretBox: SecretBox,
+  connectionIds: readonly string[],
+  now: Date,
+): Promise<string[]> {
+  const retired: string[] = [];
+  for (const connectionId of connectionIds) {
+    retired.push(...(await endConnection(tx, secretBox, connectionId, now)));
+  }
+  await revokeCertificates(tx, connectionIds, REMOVAL_REASON, now);
   return retired;
 }
 
@@ -133,7 +202,7 @@ export async function removeConnections(
 async function endConnection(
   tx: Transaction,
   secretBox: SecretBox,
-  { connection_id, platform_id, account_id }: PlatformRecord,
+  connection_id: string,
   now: Date,
 ): Promise<string[]> {
   await retireKeys(tx, connection_id, now);
@@ -142,9 +211,15 @@ async function endConnection(
     .where({ connection_id })
     .whereNull("disabled_at")
     .update({ disabled_at: now, vault_due_at: now });
-  await tx("connections").where({ connection_id }).update({ removed_at: now, undelivered_sealed: null });
-  await tx("platforms").where({ platform_id }).update({ removed_at: now });
-  const fields = { connection_id, org_id: account_id, removed_at: now.toISOString() };
+  const [ended] = await tx("connections")
+    .where({ connection_id })
+    .update({ removed_at: now, undelivered_sealed: null })
+    .returning(["account_id", "customer_account_id", "platform_id"]);
+  if (ended === undefined) throw new Error(`There is no connection ${connection_id}`);
+  const { account_id, customer_account_id, platform_id } = ended;
+  if (platform_id !== null) await tx("platforms").where({ platform_id }).update({ removed_at: now });
+  const org_id = customer_account_id ?? account_id;
+  const fields = { connection_id, org_id, removed_at: now.toISOString() };
   const revoked = await revocationEvents(tx, { connection_id }, REMOVAL_REASON, now);
   const removed: LifecycleEvent = { type: "connection.removed", connectionId: connection_id, fields };
   await appendEvents(tx, secretBox, [...revoked, removed], now);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { addSeconds } from "../../clock.ts";
-import type { Database } from "../../db/database.ts";
+import { type Database, platformOf } from "../../db/database.ts";
 import type { AuditEventRow, Refusal } from "../../db/tables.ts";
 import { isUuid, timeOfId } from "../../ids.ts";
 import { isoTime } from "../../input/schemas.ts";
@@ -138,7 +138,7 @@ async function nameOf(
 ): Promise<Refusal["verifier"]> {
   if (!isUuid(workspace_id)) return null;
   const row = await db("connections as c")
-    .join("platforms as p", "p.platform_id", "c.platform_id")
+    .join("platforms as p", "p.platform_id", db.raw(platformOf("c")))
     .join("accounts as a", "a.account_id", "c.account_id")
     .where({ "c.account_id": workspace_id, "c.verifier_id": verifier_id })
     .whereNull("c.removed_at")
@@ -167,7 +167,7 @@ async function findDenied(
   if (decidedAt === undefined) return undefined;
   const row: DeniedRow | undefined = await db("audit_events as e")
     .leftJoin("connections as c", "c.connection_id", "e.connection_id")
-    .leftJoin("platforms as p", "p.platform_id", "c.platform_id")
+    .leftJoin("platforms as p", "p.platform_id", db.raw(platformOf("c")))
     .leftJoin("audit_events as own", (on) =>
       on
         .on("own.account_id", db.raw("coalesce(e.verifier_account_id, e.account_id)"))

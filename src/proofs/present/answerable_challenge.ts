@@ -146,6 +146,8 @@ async function connectionsNamed(
   const rows = await db("connections")
     .where({ account_id: workspace_id, verifier_id, ...(id !== undefined && { connection_id: id }) })
     .whereNull("removed_at")
+    // Nobody but its own agents proves anything to a customer connection.
+    .whereNotNull("platform_id")
     .orderBy("created_at")
     .limit(MAX_NAMESAKES)
     .select("connection_id");

@@ -82,6 +82,8 @@ export function tryRoute(deps: TryRouteDeps): Route {
       }
       const caller = {
         accountId,
+        principalAccountId: accountId,
+        isCustomer: false,
         connectionId,
         keyPrefix: connection.api_key_prefix,
         verifierId: connection.verifier_id,

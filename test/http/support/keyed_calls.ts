@@ -9,6 +9,8 @@ export const PATH = "/v1/service/things";
 export const conflict = { status: 409, body: { error: { code: "idempotency_conflict", status: 409 } } };
 const caller = {
   accountId: "019a0000-0000-7000-8000-00000000000a",
+  principalAccountId: "019a0000-0000-7000-8000-00000000000a",
+  isCustomer: false,
   connectionId: "c",
   keyPrefix: "k",
   verifierId: "v",

@@ -10,6 +10,8 @@ test("the key finder returns the connection and account of a key", async () => {
   const platform = await newPlatform();
   expect(await createFinder().find(platform.apiKey)).toEqual({
     accountId: platform.accountId,
+    principalAccountId: platform.accountId,
+    isCustomer: false,
     connectionId: platform.connectionId,
     keyPrefix: platform.apiKey.slice(0, 12),
     verifierId: platform.connectionId,

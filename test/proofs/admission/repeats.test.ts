@@ -23,6 +23,8 @@ const kindsOf = async (items: DecisionItem[]) =>
 function recorded({ accountId, connectionId }: Records, id: string) {
   const caller = {
     accountId,
+    principalAccountId: accountId,
+    isCustomer: false,
     connectionId,
     keyPrefix: "",
     verifierId: "",

@@ -4,6 +4,8 @@ import { encode, NOW, prove } from "../../support/chains.ts";
 
 const CALLER = {
   accountId: "account",
+  principalAccountId: "account",
+  isCustomer: false,
   connectionId: "connection",
   keyPrefix: "prefix",
   verifierId: "verifier",

@@ -1,0 +1,34 @@
+/** Connections of customers: accounts that use another account's platform. A part of migration 0032. */
+export const CONNECT = `
+-- An own connection has its platform in platform_id. A customer connection has it in product_id instead, so that no
+-- look-up of a platform's connection finds a customer's, whichever process looks. account_id is the publisher's in both.
+alter table connections
+  alter column platform_id drop not null,
+  -- The callback and its secrets belong to the platform, so only the own connection has them.
+  alter column webhook_secret_sealed drop not null,
+  add column product_id uuid,
+  add column customer_account_id uuid,
+  -- The name that the customer chose to show to the publisher.
+  add column customer_name text,
+  -- The scopes that the customer chose, expanded. The platform's ceiling limits them further.
+  add column allowed_scopes text[],
+  -- The member who connected last.
+  add column connected_by uuid,
+  add constraint connections_product_id_fkey foreign key (product_id) references platforms not valid,
+  add constraint connections_customer_account_id_fkey foreign key (customer_account_id) references accounts not valid,
+  add constraint connections_kind_check check (
+    case when platform_id is null
+      then num_nulls(product_id, customer_account_id, customer_name, allowed_scopes) = 0
+        and num_nonnulls(callback_url, webhook_secret_sealed) = 0
+      else num_nonnulls(product_id, customer_account_id, customer_name, allowed_scopes) = 0
+        and webhook_secret_sealed is not null end) not valid;
+
+-- At most one live connection of a customer with a product. Both indexes are empty until customers connect.
+create unique index connections_customers on connections (product_id, customer_account_id)
+  where product_id is not null and removed_at is null;
+create index connections_customer on connections (customer_account_id) where customer_account_id is not null;
+
+-- The only connection at which the certificate counts: its own, if this is a customer's. Null: every connection that
+-- accepts the root, except customer connections.
+alter table certificates add column only_at uuid;
+`;

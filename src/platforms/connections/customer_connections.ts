@@ -1,0 +1,185 @@
+import { hasMembers } from "../../accounts/member_role.ts";
+import type { Transaction } from "../../db/database.ts";
+import type { OwnConnectionRow } from "../../db/key_tables.ts";
+import type { PlatformRow } from "../../db/tables.ts";
+import { ApiError } from "../../errors.ts";
+import { appendEvent } from "../../events/outbox.ts";
+import { webhookSecretContext } from "../../events/secrets.ts";
+import { isUuid, newId } from "../../ids.ts";
+import { checkCeiling, checkScopes } from "../../input/ceiling.ts";
+import { expandScopes } from "../../protocol/documents/scopes.ts";
+import type { SecretBox } from "../../secret_box.ts";
+import { type NewApiKey, newApiKey } from "../api_keys/api_key.ts";
+import { replaceKey } from "../api_keys/rotate_key.ts";
+import { narrowCertificates } from "../end_authority.ts";
+import { lockConnection } from "../platform_record.ts";
+
+/** How long the former API key of a customer connection remains valid after the customer connects again. */
+const GRACE_SECONDS = 24 * 3_600;
+
+/**
+ * A customer who connects to a platform. `customerName` is the name that the publisher sees, and
+ * `connectedBy` the customer's member who connected.
+ */
+export type NewCustomerConnection = {
+  platformId: string;
+  customerAccountId: string;
+  customerName: string;
+  allowedScopes: readonly string[];
+  connectedBy: string;
+  now: Date;
+};
+
+/**
+ * A customer connection with its new API key, which is shown once. After the commit, the caller passes
+ * `retired` to the finder of API keys: the prefixes of former keys whose end changed.
+ */
+export type CustomerConnection = {
+  connectionId: string;
+  /** Whether the customer had no live connection with the platform. */
+  isNew: boolean;
+  apiKey: string;
+  apiKeyPrefix: string;
+  /** The chosen scopes, expanded. */
+  allowedScopes: string[];
+  retired: string[];
+};
+
+/**
+ * Connects a customer to a platform, in the caller's transaction: creates the connection with its API key,
+ * and emits `connection.created` with the name of the customer. A customer has one live connection with a
+ * platform. To connect again keeps its id and its agents, replaces the chosen scopes and the API key, and
+ * emits `connection.key_rotated`. The former key remains valid for 24 hours. Narrower scopes narrow the
+ * certificates. Wider scopes do not revive what ended before.
+ *
+ * Takes the locks of the platform's own connection, of the customer's connection and of the customer's
+ * account, in this order. The caller must hold no lock of a connection or an account. Whether the customer
+ * may connect, and whether the platform is published, is the caller's check.
+ *
+ * Throws `not_found` if the platform or the customer's account has ended, `invalid_scopes` if no scope is
+ * chosen or if a chosen one is not a scope, and `ceiling_exceeded`.
+ */
+export async function createCustomerConnection(
+  tx: Transaction,
+  secretBox: SecretBox,
+  customer: NewCustomerConnection,
+): Promise<CustomerConnection> {
+  const { platformId, customerAccountId, now } = customer;
+  const { own, platform } = await lockPlatform(tx, platformId);
+  const existing = await tx("connections")
+    .where({ product_id: platformId, customer_account_id: customerAccountId })
+    .whereNull("removed_at")
+    .forNoKeyUpdate()
+    .first("connection_id", "allowed_scopes");
+  // A person may delete the account at this moment.
+  await tx("accounts").where({ account_id: customerAccountId }).forNoKeyUpdate().select("account_id");
+  if (!(await hasMembers(tx, customerAccountId))) throw new ApiError("not_found");
+  const chosen = checkScopes(customer.allowedScopes);
+  if (chosen.length === 0) throw new ApiError("invalid_scopes", "Choose at least one scope");
+  checkCeiling(platform.default_allowed_scopes, chosen);
+  const allowedScopes = expandScopes(chosen);
+  if (existing === undefined) {
+    const connectionId = newId();
+    const key = newApiKey();
+    await insertConnection(tx, { ...customer, allowedScopes }, { own, connectionId, key });
+    await emitCreated(tx, secretBox, { ...customer, allowedScopes }, { own, connectionId, key });
+    const { apiKey, prefix: apiKeyPrefix } = key;
+    return { connectionId, isNew: true, apiKey, apiKeyPrefix, allowedScopes, retired: [] };
+  }
+  const { connection_id: connectionId } = existing;
+  const current = await tx("api_keys").where({ connection_id: connectionId, retires_at: null }).first();
+  if (current === undefined) throw new ApiError("not_found");
+  const record = {
+    account_id: own.account_id,
+    connection_id: connectionId,
+    external_id: null,
+    api_key_prefix: current.key_prefix,
+  };
+  const { rotated, retired } = await replaceKey(tx, secretBox, record, { graceSeconds: GRACE_SECONDS, now });
+  await tx("connections").where({ connection_id: connectionId }).update({
+    allowed_scopes: allowedScopes,
+    customer_name: customer.customerName,
+    connected_by: customer.connectedBy,
+  });
+  const lost = existing.allowed_scopes?.some((scope) => !allowedScopes.includes(scope)) ?? false;
+  if (lost) await narrowCertificates(tx, [connectionId], allowedScopes);
+  const { api_key: apiKey, api_key_prefix: apiKeyPrefix } = rotated;
+  return { connectionId, isNew: false, apiKey, apiKeyPrefix, allowedScopes, retired };
+}
+
+type Place = { own: OwnConnectionRow; connectionId: string; key: NewApiKey };
+type Platform = Pick<PlatformRow, "default_allowed_scopes">;
+
+/** Locks the platform's own connection, so that its ceiling does not change. Throws `not_found`. */
+async function lockPlatform(
+  tx: Transaction,
+  platformId: string,
+): Promise<{ own: OwnConnectionRow; platform: Platform }> {
+  if (!isUuid(platformId)) throw new ApiError("not_found");
+  const found = await tx("connections").where({ platform_id: platformId }).first("connection_id");
+  if (found === undefined) throw new ApiError("not_found");
+  await lockConnection(tx, found.connection_id);
+  const own = await tx<OwnConnectionRow>("connections")
+    .where({ connection_id: found.connection_id, removed_at: null })
+    .first();
+  const platform = await tx("platforms")
+    .where({ platform_id: platformId, removed_at: null })
+    .first("default_allowed_scopes");
+  if (own === undefined || platform === undefined) throw new ApiError("not_found");
+  return { own: own as OwnConnectionRow, platform };
+}
+
+async function insertConnection(
+  tx: Transaction,
+  { platformId, customerAccountId, customerName, allowedScopes, connectedBy, now }: NewCustomerConnection,
+  { own, connectionId, key }: Place,
+): Promise<void> {
+  const { account_id } = own;
+  await tx("connections").insert({
+    connection_id: connectionId,
+    account_id,
+    product_id: platformId,
+    customer_account_id: customerAccountId,
+    customer_name: customerName,
+    allowed_scopes: [...allowedScopes],
+    connected_by: connectedBy,
+    verifier_id: connectionId,
+    explanation_values: own.explanation_values,
+    created_at: now,
+  });
+  await tx("api_keys").insert({
+    key_prefix: key.prefix,
+    key_hash: key.hash,
+    account_id,
+    connection_id: connectionId,
+    created_at: now,
+  });
+}
+
+/** The callback and its secret are those of the platform. */
+async function emitCreated(
+  tx: Transaction,
+  secretBox: SecretBox,
+  { platformId, customerAccountId, customerName, allowedScopes, now }: NewCustomerConnection,
+  { own, connectionId, key }: Place,
+): Promise<void> {
+  const secret = secretBox.unbox(own.webhook_secret_sealed, webhookSecretContext(own.connection_id));
+  await appendEvent(
+    tx,
+    secretBox,
+    {
+      type: "connection.created",
+      connectionId,
+      fields: {
+        connection_id: connectionId,
+        platform_id: platformId,
+        org_id: customerAccountId,
+        org_name: customerName,
+        allowed_scopes: [...allowedScopes],
+        callback_url: own.callback_url,
+      },
+      secrets: { api_key: key.apiKey, webhook_signing_secret: secret },
+    },
+    now,
+  );
+}
