@@ -15,6 +15,7 @@ import { codeInMailbox } from "./tour/person.ts";
 import { startReceiver } from "./tour/receiver.ts";
 import { runTour } from "./tour/run_tour.ts";
 import { type TourState, tourSteps } from "./tour/steps.ts";
+import { type RunningShop, startAgents } from "./tour/try_agent.ts";
 import { statusOf } from "./user_error.ts";
 
 /** Options of `deputize dev`, as given on the command line. */
@@ -72,6 +73,7 @@ export async function runDev(options: DevOptions): Promise<number> {
       clock: systemClock,
       interrupted,
     });
+    let agents: RunningShop | undefined;
     try {
       const earlier = await quickstart.credentials().catch((error: unknown) => terminal.problem(error));
       if (earlier) receiver.useSecret(earlier.webhook_signing_secret);
@@ -82,18 +84,21 @@ export async function runDev(options: DevOptions): Promise<number> {
       const steps = staysUp ? [...tourSteps, keptDelegation] : tourSteps;
       terminal.line("\nThe main job: a person lends an agent authority, and takes it back\n");
       const mayFail = staysUp && !isNew;
-      const isComplete = await runTour(terminal, { steps, world, state, interrupted, mayFail });
+      const isDone = await runTour(terminal, { steps, world, state, interrupted, mayFail });
       if (!staysUp) return;
-      if (!isComplete) await recallKeptDelegation(world, state);
+      if (!isDone) await recallKeptDelegation(world, state);
       const access = accessOf(baseUrl, state, OWNER_EMAIL);
       const kept = terminal.step("connection_kept", "The connection's details are saved in a file");
       const file = join(stack.folder, "connection.json");
       await writeAtomically(file, `${JSON.stringify(access, undefined, 2)}\n`);
       kept.done(file);
-      for (const line of tryItYourself(access, stack.folder)) terminal.line(line);
+      const agentKey = await quickstart.agentKey().catch((error: unknown) => terminal.problem(error));
+      agents = await startAgents(stack.folder, access, agentKey || undefined);
+      for (const line of tryItYourself(access, stack.folder, agents)) terminal.line(line);
       if (!interrupted.aborted) await once(interrupted, "abort");
     } finally {
       stopReporting();
+      await agents?.close();
       await receiver.close();
     }
   });

@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { signIn } from "../../src/dev/tour/person.ts";
 import { type DevRun, startDev, untilLeft, untilUp, workersOn } from "../support/dev_stack.ts";
+import { pythonPackages } from "../support/outside_tools.ts";
 import { killHard, until } from "../support/process.ts";
 
 /** Each test continues from the state that the previous test left. */
@@ -13,6 +14,9 @@ const OWNER = "owner@example.test";
 const NOBODY = "nobody@example.test";
 const ESCAPE = String.fromCharCode(27);
 const STARTED_MS = 180_000;
+
+const noPython = (await pythonPackages("httpx2-1", ["hatchling==1.33.0", "httpx2==2.16.2"])).missing;
+if (noPython !== undefined) console.error(`The agent in Python does not run, missing: ${noPython}`);
 
 let folder: string;
 const running: DevRun[] = [];
@@ -74,6 +78,17 @@ async function paste({ said }: DevRun): Promise<string> {
   return decision === undefined ? stdout : `${decision} ${decision_reason}`;
 }
 
+/** Runs the printed lines of the two agents, which differ in their program. */
+async function order({ said }: DevRun): Promise<string[]> {
+  const lines = said.out.split("\n").filter((line) => /^\(cd .*(agent\.mjs|order_agent\.py)\)$/.test(line));
+  expect(lines).toHaveLength(2);
+  const printed: string[] = [];
+  for (const line of noPython === undefined ? lines : lines.slice(0, 1)) {
+    printed.push((await promisify(execFile)("sh", ["-c", line], { timeout: 120_000 })).stdout.trim());
+  }
+  return printed;
+}
+
 const exists = (path: string) =>
   stat(path).then(
     () => true,
@@ -107,7 +122,7 @@ test("a start interrupted while it creates Postgres exits with 130, and leaves n
 test("a start interrupted while it prepares the databases exits with 130, and works the next time", () =>
   interruptAt("Databases and their schema", () => exists(join(folder, "logs", "keyvault_init.log"))));
 
-test("a running stack prints commands that return allow, and a file of values that only its owner can read", async () => {
+test("a running stack prints commands that return allow, and agents that order, and writes files of values that only their owner can read", async () => {
   const stack = await startUp();
   expect((await stat(join(folder, "connection.json"))).mode & 0o777).toBe(0o600);
   expect(stack.said.out).toContain(stack.connection.api_key);
@@ -115,6 +130,10 @@ test("a running stack prints commands that return allow, and a file of values th
   expect(stack.said.err).toBe("");
   expect(await paste(stack)).toBe("allow authorized");
   expect(await paste(stack)).toBe("allow authorized");
+  expect((await stat(join(folder, "agents/values.env"))).mode & 0o777).toBe(0o600);
+  const [first, ...second] = await order(stack);
+  expect(first).toMatch(/^200 {"item":"coal","for":"[0-9a-f]{32}"}$/);
+  expect(second).toEqual(noPython === undefined ? ["200 coal"] : []);
   const { person } = await signIn(String(stack.connection.base_url), OWNER);
   await person.call("POST", `/v1/service/delegations/${stack.connection.cert_id}/revoke`, {
     reason: "enough",

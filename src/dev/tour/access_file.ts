@@ -16,6 +16,9 @@ export type Access = {
   owner_email: string;
 };
 
+/** Shell lines that each run an agent. The second one needs Python 3.11 or newer and its `venv`. */
+export type AgentLines = { typescript: string; python: string };
+
 /** Access data after a tour that did not finish. */
 export type KnownAccess = Partial<Access> & Pick<Access, "base_url" | "owner_email">;
 
@@ -49,16 +52,25 @@ export function curlLines(access: Access): string[] {
   });
 }
 
-/** Returns the last lines that a start prints. Without a delegation they contain no commands to paste. */
-export function tryItYourself(access: KnownAccess, folder: string): string[] {
+/**
+ * Returns the last lines that a start prints. Without a delegation and its agents they contain no commands to
+ * paste.
+ */
+export function tryItYourself(access: KnownAccess, folder: string, agents?: AgentLines): string[] {
   const { base_url: baseUrl, owner_email: email } = access;
-  const calls = isComplete(access)
-    ? [
-        "Everything is up. Paste these lines into another shell. The last one answers allow, once for each challenge:",
-        "",
-        ...curlLines(access),
-      ]
-    : ["Everything is up, but there is no delegation to try."];
+  const calls =
+    isComplete(access) && agents !== undefined
+      ? [
+          "Everything is up. Paste these lines into another shell. The last one answers allow, once for each challenge:",
+          "",
+          ...curlLines(access),
+          "",
+          `An agent that orders from a guarded shop, in TypeScript and in Python (3.11 or newer). Change it in ${folder}/agents:`,
+          "",
+          agents.typescript,
+          agents.python,
+        ]
+      : ["Everything is up, but there is no delegation to try."];
   return [
     "",
     ...calls,
@@ -70,6 +82,7 @@ export function tryItYourself(access: KnownAccess, folder: string): string[] {
   ];
 }
 
-function isComplete(access: KnownAccess): access is Access {
+/** Returns whether a delegation exists. */
+export function isComplete(access: KnownAccess): access is Access {
   return access.cert_id !== undefined;
 }

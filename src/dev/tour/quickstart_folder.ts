@@ -25,6 +25,8 @@ export type QuickstartFolder = Quickstart & {
   /** Returns the state of the reader's `delegation.yaml`. */
   delegationFile(): Promise<"example" | "edited" | "missing">;
   renewDelegation(): Promise<void>;
+  /** Returns the API key that the operator published for the agent. */
+  agentKey(): Promise<string | undefined>;
 };
 
 const NAMESPACE = "default";
@@ -64,6 +66,11 @@ export function openQuickstart({
 
   async function readState(kind: QuickstartKind): Promise<DeclaredObject | undefined> {
     return (await readYaml(statusFile(kind))) as DeclaredObject | undefined;
+  }
+
+  async function published(name: string) {
+    const secret = await readYaml(join(secrets, NAMESPACE, `${name}.yaml`));
+    return credentialsOf(secret as { data?: Record<string, string> } | undefined);
   }
 
   async function place(file: string): Promise<void> {
@@ -110,9 +117,9 @@ export function openQuickstart({
       await withdraw(DELEGATION_FILE, "delegation");
       await place(DELEGATION_FILE);
     },
-    async credentials() {
-      const secret = await readYaml(join(secrets, NAMESPACE, `${CREDENTIALS_NAME}.yaml`));
-      return credentialsOf(secret as { data?: Record<string, string> } | undefined);
+    credentials: () => published(CREDENTIALS_NAME),
+    async agentKey() {
+      return (await published(`${objectNames.agent}-agent-key`))?.api_key;
     },
     async objectState(kind) {
       interrupted.throwIfAborted();
