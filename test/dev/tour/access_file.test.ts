@@ -166,9 +166,11 @@ describe("the access data", () => {
     expect(shown).toContain("http://127.0.0.1:1/console");
   });
 
-  test("contains the commands and the API key after a complete tour", () => {
-    const shown = tryItYourself(known({ application, certId: "cert-1", granted: ["data:read"] }), "/x");
+  test("contains the commands, the API key and the agents after a complete tour", () => {
+    const access = known({ application, certId: "cert-1", granted: ["data:read"] });
+    const shown = tryItYourself(access, "/x", { typescript: "run-typescript", python: "run-python" });
     expect(shown.filter((line) => line.includes("curl"))).toHaveLength(3);
+    expect(shown).toEqual(expect.arrayContaining(["run-typescript", "run-python"]));
     expect(shown.slice(-4)).toEqual([
       expect.stringMatching(/^Console .* http:\/\/127\.0\.0\.1:1\/console .*\/dev\/mailbox\)$/),
       expect.stringMatching(/^API reference +http:\/\/127\.0\.0\.1:1\/docs$/),
