@@ -20,14 +20,14 @@ COPY package.json package-lock.json ./
 COPY src/package.json src/
 COPY keyvault/package.json keyvault/
 
-# Collects the source files that run in the images, as plain TypeScript. Leaves out development tools, the SDK
-# and the plugin.
+# Collects the source files that run in the images, as plain TypeScript. Leaves out development tools, the
+# plugin and the Python package.
 FROM base AS sources
 WORKDIR /app
 COPY src src
 COPY keyvault keyvault
 COPY crds crds
-RUN rm -rf src/dev src/plugin src/sdk && chmod -R u=rwX,go=rX .
+RUN rm -rf src/dev src/plugin src/sdk/python && chmod -R u=rwX,go=rX .
 
 # Installs the packages of one workspace from the lock file, without source maps and type declarations. The
 # build secret `ca` is a certificate authority's certificate, for networks that have their own authority.

@@ -21,12 +21,14 @@ const [
   { behaveAlike, endQuietly, exitStatus, isMissingFromImage, UsageError },
   { declareEvents },
   { declareCheck },
+  { declareMcpProxy },
 ] = await Promise.all([
   import("commander"),
   import("./config.ts"),
   import("./input/exit_status.ts"),
   import("./commands/events.ts"),
   import("./commands/check.ts"),
+  import("./commands/mcp_proxy.ts"),
 ]);
 
 endQuietly();
@@ -202,6 +204,7 @@ history
 
 declareEvents(program);
 declareCheck(program);
+declareMcpProxy(program);
 behaveAlike(program);
 
 // Without a handler, SIGUSR1 would open Node's inspector, which every local user could access.

@@ -150,7 +150,13 @@ describe("the package from npm pack", () => {
 
   test.each(NODES)("works as a plugin of kubectl on Node %s", async (_, node) => {
     const programs = join(project, "node_modules/.bin");
-    expect((await readdir(programs)).sort()).toEqual(["kubectl-deputize", "kubectl_complete-deputize"]);
+    expect((await readdir(programs)).sort()).toEqual([
+      "deputize",
+      "kubectl-deputize",
+      "kubectl_complete-deputize",
+    ]);
+    const proxy = await run(node, [join(programs, "deputize"), "mcp-proxy", "--help"]);
+    expect(proxy.stdout).toContain("deputize mcp-proxy [options] --");
     const { stdout } = await run(node, [join(programs, "kubectl-deputize"), "--help"]);
     expect(stdout).toContain("kubectl deputize <command>");
     const completed = await run(node, [join(programs, "kubectl_complete-deputize"), "app"]);

@@ -89,6 +89,7 @@ const CLOCKS = new Set([
 ]);
 const CONFIGS = new Set([
   ...["src/config.ts", "src/dev/config.ts", "src/doctor/settings.ts", "keyvault/config.ts"],
+  "src/sdk/proxy/config.ts",
 ]);
 const SETUP = /^src\/dev\/(setup\.mjs$|setup\/)/;
 const TOP = new Set([

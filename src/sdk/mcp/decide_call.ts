@@ -4,7 +4,7 @@ import type { Principals } from "../principals.ts";
 import type { ProofSource } from "../proof.ts";
 import { type AuthInfo, authInfoOf, type Context, isCancelled, requestOf } from "./context.ts";
 import { guardRefusal, ownRefusal, type ToolRefusal } from "./refusals.ts";
-import { type CallFacts, isPlain, type ScopeRule } from "./rules.ts";
+import { type CallFacts, isPlain, type RuleFault, type ScopeRule } from "./rules.ts";
 import { authorityIn, type CallInput } from "./wire.ts";
 
 /** One call of a tool that has a rule with a scope. */
@@ -46,7 +46,12 @@ export async function decideCall(
   return { refusal: ownRefusal("call_cancelled", rule.scope) };
 }
 
-function readFacts({ params, input, rule }: DecidedCall) {
+/** Returns the values of a call that constraints count, or why its rule refuses the call. */
+export function readFacts({
+  params,
+  input,
+  rule,
+}: Pick<DecidedCall, "params" | "input" | "rule">): CallFacts | RuleFault | "call_unsupported" {
   const others = Object.keys(params).filter((name) => !CALL_MEMBERS.includes(name));
   if (others.some((name) => params[name] !== undefined)) return "call_unsupported";
   return isPlain(input.arguments) ? rule.factsOf(input.arguments) : "argument_invalid";

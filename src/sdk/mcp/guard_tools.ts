@@ -5,7 +5,7 @@ import { type Context, contextForTool, requestOf } from "./context.ts";
 import { decideCall, type PrincipalsOf } from "./decide_call.ts";
 import { closedMethod, ownRefusal } from "./refusals.ts";
 import { isPlain, readRules, type ToolRules } from "./rules.ts";
-import { AUTHORITY, actionsOf, type CallInput, inputOf, withoutAuthority } from "./wire.ts";
+import { AUTHORITY, actionsOf, type CallInput, inputOf, OPEN_METHODS, withoutAuthority } from "./wire.ts";
 
 /** The parts of the SDKs' low-level `Server` that the guard uses. */
 export type LowLevelServer = {
@@ -30,11 +30,6 @@ export type GuardToolsOptions = {
   openMethods?: readonly string[];
 };
 
-/** Methods that read no content and do nothing. */
-const OPEN_METHODS = [
-  ...["initialize", "ping", "server/discover", "logging/setLevel"],
-  ...["tools/list", "prompts/list", "resources/list", "resources/templates/list"],
-];
 /** Methods whose handlers must not exist before the guard. */
 const GUARDED_METHODS = [
   ...["tools/call", "prompts/get", "resources/read", "resources/subscribe", "completion/complete"],

@@ -1,4 +1,4 @@
-import { REFUSALS } from "../agent/errors.ts";
+import { AgentError, REFUSALS } from "../agent/errors.ts";
 import { receiptIdOf } from "../authority.ts";
 import type { VerificationRecord } from "../record.ts";
 import type { RuleFault } from "./rules.ts";
@@ -14,15 +14,26 @@ export type ToolRefusal = {
   _meta: Record<string, unknown>;
 };
 
-type OwnCode = RuleFault | "tool_without_rule" | "call_unsupported" | "call_cancelled";
+type OwnCode =
+  | RuleFault
+  | "tool_without_rule"
+  | "tool_not_accepted"
+  | "no_agent_key"
+  | "call_unsupported"
+  | "call_cancelled"
+  | "verification_unavailable";
 
 const OWN: Readonly<Record<OwnCode, string>> = {
   tool_without_rule: "This server permits no agent to call this tool. Nothing was done.",
+  tool_not_accepted: "The tool has changed, and nobody has accepted the change. Nothing was done.",
+  no_agent_key: "The call has no agent key. Nothing was done.",
   argument_required: "The call lacks an argument on which the permission depends. Nothing was done.",
   argument_invalid: "An argument on which the permission depends has the wrong type. Nothing was done.",
   call_unsupported: "The call has input that no proof can cover. Nothing was done.",
   call_cancelled: "The call was cancelled before it ran. Nothing was done.",
+  verification_unavailable: "The authority could not be verified. Nothing was done.",
 };
+const NO_PROOF = "The service made no proof. Nothing was done.";
 const DENIED = "The authority does not permit this action. Nothing was done.";
 const ASK = "Ask the person for whom you act.";
 
@@ -42,6 +53,14 @@ export function guardRefusal({ refusal: given, requiredScope, answer }: Verifica
     evaluation_id: answer.evaluation_id,
     access_request: answer.access_request,
   });
+}
+
+/** Turns an error of `agent.prove` into a result. Any other error means that nobody has decided. */
+export function proofRefusal(error: unknown, requiredScope: string): ToolRefusal {
+  if (!(error instanceof AgentError)) return ownRefusal("verification_unavailable", requiredScope);
+  const { code } = error;
+  const [, sentence = NO_PROOF] = Object.hasOwn(REFUSALS, code) ? (REFUSALS[code] ?? []) : [];
+  return refusal(sentence, { code, required_scope: requiredScope });
 }
 
 /** The model reads this text, so it is fixed: it has no argument, no description and no text of others. */

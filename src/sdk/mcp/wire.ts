@@ -6,6 +6,12 @@ export const AUTHORITY = "io.deputize/authority";
 /** A name without `/`, so that no two servers can have the same action `<server>/<tool>`. */
 const SERVER_NAME = /^[A-Za-z0-9][\w.-]{0,63}$/;
 
+/** Methods that read no content and do nothing. They need no proof. */
+export const OPEN_METHODS: readonly string[] = [
+  ...["initialize", "ping", "server/discover", "logging/setLevel"],
+  ...["tools/list", "prompts/list", "resources/list", "resources/templates/list"],
+];
+
 /** Returns the action of a call. Throws TypeError for a name of a server that could hide a tool's name. */
 export function actionsOf(server: string): (tool: string) => string {
   if (typeof server !== "string" || !SERVER_NAME.test(server)) {
@@ -33,4 +39,13 @@ export function withoutAuthority(meta: unknown): Record<string, unknown> | undef
 export function authorityIn(meta: unknown): Readonly<Record<string, unknown>> {
   const entry = isPlain(meta) && Object.hasOwn(meta, AUTHORITY) ? meta[AUTHORITY] : undefined;
   return isPlain(entry) ? entry : {};
+}
+
+/**
+ * Returns the id that the caller gave to its call. An entry with any other member comes from another call,
+ * and counts as none.
+ */
+export function nameIn(meta: unknown): string | undefined {
+  const { invocation_id: named, ...others } = authorityIn(meta);
+  return typeof named === "string" && Object.keys(others).length === 0 ? named : undefined;
 }

@@ -4,7 +4,7 @@ import { frozenCopy } from "../payload.ts";
 import { demandScope } from "../question.ts";
 import { createInvocations } from "./invocations.ts";
 import { isPlain } from "./rules.ts";
-import { AUTHORITY, actionsOf, authorityIn, inputOf, withoutAuthority } from "./wire.ts";
+import { AUTHORITY, actionsOf, authorityIn, inputOf, nameIn, withoutAuthority } from "./wire.ts";
 
 /** The parts of a client's transport that the wrapper uses, for SDK 1.x and 2.x. */
 export type ClientTransport = {
@@ -141,15 +141,6 @@ function readScopes(scopes: WithAuthorityOptions["scopes"]): ReadonlyMap<string,
       return [tool, { scope, resource, path }];
     }),
   );
-}
-
-/**
- * Returns the id that the caller gave to its call. An entry with any other member comes from another call,
- * and counts as none.
- */
-function nameIn(meta: unknown): string | undefined {
-  const { invocation_id: named, ...others } = authorityIn(meta);
-  return typeof named === "string" && Object.keys(others).length === 0 ? named : undefined;
 }
 
 function textIn(given: unknown, name: string | undefined): string | undefined {

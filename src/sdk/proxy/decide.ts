@@ -1,0 +1,92 @@
+import { randomUUID } from "node:crypto";
+import type { Agent } from "../agent/create_agent.ts";
+import type { AgentVerifier } from "../agent/verifiers.ts";
+import type { Authority } from "../authority.ts";
+import type { Guard } from "../create_guard.ts";
+import { decideCall, readFacts } from "../mcp/decide_call.ts";
+import { ownRefusal, proofRefusal, type ToolRefusal } from "../mcp/refusals.ts";
+import type { ScopeRule } from "../mcp/rules.ts";
+import { AUTHORITY, actionsOf, authorityIn, inputOf, nameIn } from "../mcp/wire.ts";
+import type { ProxyRules } from "./rules_file.ts";
+
+/** The call of a tool, before the proxy passes it on. */
+export type ProxyCall = {
+  params: Readonly<Record<string, unknown>>;
+  signal: AbortSignal;
+  /** The agent that calls, or `undefined` if the call has no key. */
+  agent: Agent | undefined;
+  isAccepted(tool: string): Promise<boolean>;
+};
+
+/** Whether a call may run, and why. */
+export type Decision = {
+  code: string;
+  agentId?: string | undefined;
+  invocationId?: string | undefined;
+  receiptId?: string | undefined;
+} & ({ authority: Authority | undefined; refusal?: never } | { refusal: ToolRefusal; authority?: never });
+
+/** The verifier in whose name the proxy decides. */
+export type Decider = { guard: Guard; verifier(): Promise<AgentVerifier> };
+
+/**
+ * Decides on a call. With a rule that has a scope, it makes the agent's proof of exactly this call, and has
+ * the service verify this proof. Never rejects: every fault refuses the call.
+ */
+export async function decide(
+  rules: Pick<ProxyRules, "server" | "tools">,
+  decider: Decider | undefined,
+  call: ProxyCall,
+): Promise<Decision> {
+  const { name } = call.params;
+  const rule = typeof name === "string" ? rules.tools.get(name) : undefined;
+  if (rule === undefined) return refused(ownRefusal("tool_without_rule"));
+  const scope = rule === "open" ? undefined : rule.scope;
+  try {
+    if (!(await call.isAccepted(String(name)))) return refused(ownRefusal("tool_not_accepted", scope));
+    if (rule === "open") return { code: "open", authority: undefined };
+    if (decider === undefined || call.agent === undefined) return refused(ownRefusal("no_agent_key", scope));
+    const action = actionsOf(rules.server)(String(name));
+    return await verify(decider, { ...call, agent: call.agent, action, rule });
+  } catch {
+    return refused(ownRefusal("verification_unavailable", scope));
+  }
+}
+
+type VerifiedCall = ProxyCall & { agent: Agent; action: string; rule: ScopeRule };
+
+async function verify({ guard, verifier }: Decider, call: VerifiedCall): Promise<Decision> {
+  const { params, signal, agent, action, rule } = call;
+  const { scope } = rule;
+  const input = inputOf(params.arguments, params.inputResponses);
+  const facts = readFacts({ params, input, rule });
+  if (typeof facts === "string") return refused(ownRefusal(facts, scope));
+  const invocationId = nameIn(params._meta) ?? randomUUID();
+  const place = {
+    ...(facts.resource !== undefined && { resource_id: facts.resource }),
+    ...(facts.path !== undefined && { requested_path: facts.path }),
+  };
+  const proof = await agent
+    .prove({
+      ...{ at: await verifier(), scope, action, payload: input, invocationId, signal },
+      ...{ resourceId: facts.resource, requestedPath: facts.path },
+    })
+    .catch((error: unknown) => ({ refusal: proofRefusal(error, scope) }));
+  if ("refusal" in proof) {
+    const reason = signal.aborted ? ownRefusal("call_cancelled", scope) : proof.refusal;
+    return { ...refused(reason), invocationId };
+  }
+  const { proofRef, agentId } = proof;
+  const entry = { proof_ref: proofRef, agent_id: agentId, invocation_id: invocationId, ...place };
+  const context = { _meta: { [AUTHORITY]: entry }, signal };
+  const decided = await decideCall(guard, undefined, { params, input, context, action, rule });
+  const ids = { agentId, invocationId };
+  if ("refusal" in decided) return { ...refused(decided.refusal), ...ids };
+  const { authority } = decided;
+  return { code: "allow", authority, ...ids, receiptId: authority.receiptId };
+}
+
+function refused(refusal: ToolRefusal): Decision {
+  const { code, receipt_id: receiptId } = authorityIn(refusal._meta);
+  return { code: String(code), refusal, receiptId: typeof receiptId === "string" ? receiptId : undefined };
+}

@@ -1,0 +1,265 @@
+import { randomUUID } from "node:crypto";
+import type { Agent } from "../agent/create_agent.ts";
+import { isPlain } from "../mcp/rules.ts";
+import { OPEN_METHODS, withoutAuthority } from "../mcp/wire.ts";
+import { type Decider, type Decision, decide } from "./decide.ts";
+import type { Journal } from "./journal.ts";
+import {
+  type ErrorMessage,
+  errorMessage,
+  type Message,
+  type MessageId,
+  type ServerMessage,
+} from "./messages.ts";
+import type { ProxyRules } from "./rules_file.ts";
+import type { ToolList } from "./tool_list.ts";
+
+/** The handling of a message: pass `forward` on, and send `reply` back. Nothing, if both are absent. */
+export type Verdict<Forwarded = Message> = { forward?: Forwarded; reply?: Message | ErrorMessage };
+
+/** One connection between a client and a server, as the proxy follows it. */
+export type Session = {
+  /** Handles a message of the client. All messages but calls of tools are handled immediately. */
+  fromClient(message: Message): Verdict | Promise<Verdict>;
+  /** Handles a message of the server. `forward` is the text for the client. */
+  fromServer(message: ServerMessage): Verdict<string>;
+  /** Notes that no open call will get a response. */
+  end(): void;
+};
+
+/** The parts of a proxy that its sessions share. */
+export type ProxyParts = {
+  rules: ProxyRules;
+  journal: Journal;
+  tools: ToolList;
+  decider: Decider | undefined;
+};
+
+type Call = {
+  tool: string | undefined;
+  startedAt: number;
+  controller: AbortController;
+  decision: Promise<Decision>;
+  /** How long the decision took, as soon as there is one. */
+  decisionMs: number | undefined;
+};
+type Open = { method: string; call?: Call };
+
+const CLIENT_NOTIFICATIONS = ["initialized", "cancelled", "progress", "roots/list_changed"].map(notification);
+const SERVER_NOTIFICATIONS = [
+  ...["message", "progress", "cancelled", "tools/list_changed", "prompts/list_changed"],
+  ...["resources/list_changed", "subscriptions/acknowledged"],
+].map(notification);
+/** Any other request of the server could get input that no proof covers, or let a stranger use the model. */
+const SERVER_REQUESTS = ["ping", "roots/list"];
+const WITHHELD_CAPABILITIES = { elicitation: "elicitation/create", sampling: "sampling/createMessage" };
+/** Only requests of the revision 2026-07-28 and newer ones have it. */
+const REVISION_OF_REQUEST = "io.modelcontextprotocol/protocolVersion";
+const MOST_OPEN = 1_000;
+const MOST_PAGES = 100;
+const LIST_TIMEOUT_MS = 10_000;
+const CLOSED = "The proxy permits no agent to use this method. Nothing was done.";
+
+/** Creates a session. `toServer` sends a request of the proxy itself. */
+export function createSession(
+  { rules, journal, tools, decider }: ProxyParts,
+  agent: Agent | undefined,
+  toServer: (message: Message) => unknown,
+): Session {
+  const isEnforced = rules.mode === "enforce";
+  const open = new Map<MessageId, Open>();
+  const serverRequests = new Set<MessageId>();
+  const own = new Map<MessageId, (message: Message) => void>();
+
+  /** Returns whether a message of this kind passes, and notes it otherwise. */
+  function passes(closed: readonly string[], method: string): boolean {
+    if (closed.includes(method) || rules.methods.includes(method)) return true;
+    journal.refused("closed_method");
+    return !isEnforced;
+  }
+
+  function ask(method: string, params: Readonly<Record<string, unknown>>): Promise<Message> {
+    const id = `deputize-${randomUUID()}`;
+    return new Promise<Message>((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error("the server did not list its tools")), LIST_TIMEOUT_MS);
+      timer.unref();
+      own.set(id, (message) => {
+        clearTimeout(timer);
+        resolve(message);
+      });
+      toServer({ jsonrpc: "2.0", id, method, params });
+    }).finally(() => own.delete(id));
+  }
+
+  /** Reads the whole list of tools. `meta` is the client's own, which names the revision of the protocol. */
+  async function listTools(meta: Readonly<Record<string, unknown>> | undefined): Promise<unknown[]> {
+    const found: unknown[] = [];
+    let cursor: unknown;
+    for (let page = 0; page < MOST_PAGES; page++) {
+      const params = { ...(cursor !== undefined && { cursor }), ...(meta && { _meta: meta }) };
+      const { result = {} } = await ask("tools/list", params);
+      if (!Array.isArray(result.tools)) break;
+      found.push(...result.tools);
+      cursor = result.nextCursor;
+      if (typeof cursor !== "string") return found;
+    }
+    throw new Error("the server did not list its tools");
+  }
+
+  function begin(message: Message, params: Readonly<Record<string, unknown>>): Call {
+    const name = typeof params.name === "string" ? params.name : undefined;
+    const controller = new AbortController();
+    const { progressToken: _, ...meta } = withoutAuthority(params._meta) ?? {};
+    const decision = decide(rules, decider, {
+      ...{ params, agent, signal: controller.signal },
+      isAccepted: (tool) => tools.isAccepted(tool, () => listTools(meta)),
+    });
+    const tool = name !== undefined && tools.isKnown(name) ? name : undefined;
+    const call: Call = { tool, startedAt: performance.now(), controller, decision, decisionMs: undefined };
+    void decision.then(() => {
+      call.decisionMs = performance.now() - call.startedAt;
+    });
+    open.set(message.id as MessageId, { method: "tools/call", call });
+    return call;
+  }
+
+  async function handleCall(message: Message, id: MessageId): Promise<Verdict> {
+    const { params = {} } = message;
+    const call = begin(message, params);
+    const forward = withoutProof(message);
+    if (!isEnforced) return { forward };
+    const decision = await call.decision;
+    if (call.controller.signal.aborted) {
+      decision.authority?.report("not_attempted", "the call was cancelled");
+      record(call, { ...decision, code: "call_cancelled" }, "refused", undefined);
+      return {};
+    }
+    if (decision.refusal === undefined) return { forward };
+    open.delete(id);
+    record(call, decision, "refused", undefined);
+    return { reply: { jsonrpc: "2.0", id, result: { ...decision.refusal, ...eraOf(params._meta) } } };
+  }
+
+  /** Notes how an open call ended. In `observe`, the decision may still be under way. */
+  async function finish(call: Call, outcome: "executed" | "failed" | "unanswered"): Promise<void> {
+    const decision = await call.decision;
+    if (outcome !== "unanswered") decision.authority?.report(outcome);
+    const kind = decision.refusal ? "refused" : decision.authority ? "allow" : "open";
+    record(call, decision, kind, outcome);
+  }
+
+  function record(
+    { tool, startedAt, decisionMs = 0 }: Call,
+    { code, agentId, invocationId, receiptId }: Decision,
+    decision: "allow" | "open" | "refused",
+    outcome: "executed" | "failed" | "unanswered" | undefined,
+  ): void {
+    const totalMs = performance.now() - startedAt;
+    const ids = { agentId, invocationId, receiptId };
+    journal.call({ tool, decision, code, outcome, ...ids, decisionMs, totalMs });
+  }
+
+  function notify(message: Message, method: string): Verdict {
+    if (!passes(CLIENT_NOTIFICATIONS, method)) return {};
+    const { requestId } = message.params ?? {};
+    if (method === "notifications/cancelled") {
+      const { call } = open.get(requestId as MessageId) ?? {};
+      open.delete(requestId as MessageId);
+      call?.controller.abort();
+      // The server has not received the call yet.
+      if (call !== undefined && isEnforced && call.decisionMs === undefined) return {};
+      if (call !== undefined) void finish(call, "unanswered");
+    }
+    return { forward: withoutProof(message) };
+  }
+
+  function request(message: Message, id: MessageId, method: string): Verdict | Promise<Verdict> {
+    if (open.has(id)) return { reply: errorMessage(id, -32600, "The id is in use. Nothing was done.") };
+    if (open.size >= MOST_OPEN) {
+      return { reply: errorMessage(id, -32603, "Too many requests are open. Nothing was done.") };
+    }
+    if (method === "tools/call") return handleCall(message, id);
+    if (!passes(OPEN_METHODS, method)) return { reply: errorMessage(id, -32602, CLOSED) };
+    open.set(id, { method });
+    const forward = withoutProof(message);
+    return { forward: isEnforced && method === "initialize" ? withhold(forward, rules.methods) : forward };
+  }
+
+  function answer(message: Message, id: MessageId, text: string): Verdict<string> {
+    const waiting = own.get(id);
+    if (waiting !== undefined) {
+      waiting(message);
+      return {};
+    }
+    const { method, call } = open.get(id) ?? {};
+    if (method === undefined) {
+      journal.refused("unexpected_response");
+      return {};
+    }
+    open.delete(id);
+    const { result } = message;
+    if (call !== undefined) void finish(call, isDone(result) ? "executed" : "failed");
+    if (method !== "tools/list" || !Array.isArray(result?.tools)) return { forward: text };
+    const visible = tools.see(result.tools);
+    if (!isEnforced) return { forward: text };
+    return { forward: JSON.stringify({ ...message, result: { ...result, tools: visible } }) };
+  }
+
+  return {
+    fromClient(message) {
+      const { id, method } = message;
+      if (method === undefined) return serverRequests.delete(id as MessageId) ? { forward: message } : {};
+      return id === undefined ? notify(message, method) : request(message, id, method);
+    },
+    fromServer({ message, text }) {
+      const { id, method } = message;
+      if (method === undefined) return answer(message, id as MessageId, text);
+      if (method === "notifications/tools/list_changed") tools.forget();
+      if (id === undefined) return passes(SERVER_NOTIFICATIONS, method) ? { forward: text } : {};
+      if (!passes(SERVER_REQUESTS, method) || serverRequests.size >= MOST_OPEN) {
+        return { reply: errorMessage(id, -32601, CLOSED) };
+      }
+      serverRequests.add(id);
+      return { forward: text };
+    },
+    end() {
+      for (const { call } of open.values()) {
+        const isSent = !isEnforced || call?.decisionMs !== undefined;
+        call?.controller.abort();
+        if (call !== undefined && isSent) void finish(call, "unanswered");
+      }
+      open.clear();
+    },
+  };
+}
+
+/** The revision 2026-07-28 demands this member in every result, and the older ones do not know it. */
+function eraOf(meta: unknown): Readonly<Record<string, unknown>> {
+  return isPlain(meta) && Object.hasOwn(meta, REVISION_OF_REQUEST) ? { resultType: "complete" } : {};
+}
+
+function isDone(result: Message["result"]): boolean {
+  return result !== undefined && result.isError !== true;
+}
+
+function notification(name: string): string {
+  return `notifications/${name}`;
+}
+
+/** Returns the message without a proof in `_meta`: a proof belongs to one call, and never goes upstream. */
+function withoutProof(message: Message): Message {
+  const { params } = message;
+  const meta = withoutAuthority(params?._meta);
+  return meta === undefined ? message : { ...message, params: { ...params, _meta: meta } };
+}
+
+/** Hides the client's abilities for requests that the proxy refuses, so that the server does not try them. */
+function withhold(message: Message, methods: readonly string[]): Message {
+  const { params } = message;
+  if (!isPlain(params?.capabilities)) return message;
+  const hidden = Object.entries(WITHHELD_CAPABILITIES).filter(([, method]) => !methods.includes(method));
+  const capabilities = Object.fromEntries(
+    Object.entries(params.capabilities).filter(([name]) => !hidden.some(([each]) => each === name)),
+  );
+  return { ...message, params: { ...params, capabilities } };
+}
