@@ -8,10 +8,11 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Application, proofApi } from "../proofs/application.ts";
 import { codeBlocks } from "../support/markdown.ts";
+import { approve } from "../support/platform_world.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const EXAMPLES = join(ROOT, "docs/examples/agent");
-const PROGRAMS = ["application.mjs", "agent.mjs", "hono.mjs", "loop.mjs"];
+const PROGRAMS = ["application.mjs", "agent.mjs", "ask.mjs", "hono.mjs", "loop.mjs"];
 const run = promisify(execFile);
 const world = proofApi();
 
@@ -82,3 +83,18 @@ test.each(["application.mjs", "hono.mjs"])(
     expect(await act("loop.mjs")).toMatch(/^\[{"error":".*Nothing was done.*"}\]\n$/);
   },
 );
+
+test("the example agent that asks orders after a person approved the order once", async () => {
+  const application = await world.application([]);
+  const env = await startShop("application.mjs", application);
+  const agent = spawn(process.execPath, ["ask.mjs"], {
+    cwd: project,
+    env,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const lines = createInterface(agent.stdout)[Symbol.asyncIterator]();
+  const [, taskId = ""] = /^Please decide: (.+)$/.exec((await lines.next()).value ?? "") ?? [];
+  const approved = await approve(application.person, taskId, ["data:read"], { once: true });
+  expect(approved.status, approved.text).toBe(200);
+  expect((await lines.next()).value).toMatch(/^200 {"ordered":{"item":"coal"}/);
+});

@@ -11,6 +11,7 @@ import { REFUSALS } from "../../src/sdk/agent/errors.ts";
 import { type Application, proofApi } from "../proofs/application.ts";
 import { codeBlocks } from "../support/markdown.ts";
 import { npmPackages, pythonPackages, ran } from "../support/outside_tools.ts";
+import { approve } from "../support/platform_world.ts";
 import { until } from "../support/process.ts";
 import { canonicalForm, documents } from "./python/documents.ts";
 
@@ -18,7 +19,9 @@ const ROOT = join(import.meta.dirname, "../..");
 const PACKAGE = join(ROOT, "src/sdk/python");
 const TESTS = join(import.meta.dirname, "python");
 const example = (name: string) => join(ROOT, "docs/examples", name);
-const EXAMPLES = ["orders.py", "orders_flask.py", "orders_django.py", "order_agent.py"].map(example);
+const EXAMPLES = ["orders.py", "orders_flask.py", "orders_django.py", "order_agent.py", "ask_agent.py"].map(
+  example,
+);
 /** The command that starts each application of the documentation. */
 const APPLICATIONS = {
   "orders.py": ["-m", "uvicorn", "orders:app", "--port", "0"],
@@ -209,9 +212,9 @@ import json; print(json.dumps({code: [kind.__name__, text] for code, (kind, text
     }
 
     /** Runs the agent of the documentation, and returns its output. */
-    async function act(app: Application, url: string): Promise<string> {
+    async function act(app: Application, url: string, name = "order_agent.py"): Promise<string> {
       const env = { ...variables(app), SHOP_URL: url };
-      const agent = [example("order_agent.py")];
+      const agent = [example(name)];
       return (await ran(join(environment, "bin/python"), agent, { cwd: folder, env })).said;
     }
 
@@ -284,6 +287,22 @@ import json; print(json.dumps({code: [kind.__name__, text] for code, (kind, text
         await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
         expect(await call("/orders", order, late)).toEqual(refusal("delegation_revoked"));
         expect(await act(app, url)).toBe("NotDelegated no_active_delegation\n");
+      } finally {
+        server.kill();
+      }
+    });
+
+    test("lets an agent ask, and act after a person approved the action once", async () => {
+      const app = await world.application([]);
+      const { server, url } = await startOrders(app);
+      try {
+        const asking = act(app, url, "ask_agent.py");
+        const pending = () => world.api.db("delegation_requests").where({ agent_id: app.agentId }).first();
+        await expect.poll(pending, { timeout: 20_000 }).toBeDefined();
+        const { request_id: id = "" } = (await pending()) ?? {};
+        const approved = await approve(app.person, id, ["data:read"], { once: true });
+        expect(approved.status, approved.text).toBe(200);
+        expect(await asking).toBe(`Please decide: ${id}\n200 coal\n`);
       } finally {
         server.kill();
       }

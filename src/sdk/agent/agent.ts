@@ -1,4 +1,5 @@
 export type { Verifier } from "../operation.ts";
+export type { Ask, Question } from "./asking.ts";
 export {
   type ActionProof,
   type Agent,
@@ -10,6 +11,7 @@ export {
 } from "./create_agent.ts";
 export {
   AgentError,
+  AwaitingApproval,
   Denied,
   Expired,
   NotDelegated,

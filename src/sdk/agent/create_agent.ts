@@ -1,11 +1,13 @@
 import { randomUUID } from "node:crypto";
 import type { Agent as HttpAgent } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
+import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
 import { bindOperation, type Operation } from "../operation.ts";
 import { frozenCopy, payloadDigest } from "../payload.ts";
 import { demandScope } from "../question.ts";
 import { type GuardSettings, readSettings } from "../settings.ts";
+import { type Ask, actOrAsk, type Question, readAsk } from "./asking.ts";
 import { AgentError, Unanswered, Unavailable } from "./errors.ts";
 import { readRefusal } from "./refusals.ts";
 import { type FetchInit, type ReadRequest, readRequest } from "./request.ts";
@@ -33,6 +35,8 @@ export type AgentSettings = Pick<GuardSettings, "baseUrl" | "apiKey" | "word" | 
   fetch?: typeof globalThis.fetch;
   /** Pauses in milliseconds before a repetition, if nothing was done. Defaults to 500 and 2,000. */
   pausesMs?: readonly number[];
+  /** Called for each question that needs a person's decision, to show its `url`. Must not throw. */
+  onAsk?: (question: Question) => void;
 };
 
 /** The call of a tool: what the tool may do, and under which id. */
@@ -59,6 +63,8 @@ export type ProofAction = {
   requestedPath?: string | undefined;
   invocationId?: string | undefined;
   signal?: AbortSignal | undefined;
+  /** How to ask a person if the service makes no proof. Without it, the agent asks nobody. */
+  ask?: Ask | undefined;
 };
 
 /** A proof of one action, with the ids that the application's guard needs. */
@@ -85,6 +91,8 @@ export type Agent = {
    * service makes none, and TypeError for invalid arguments.
    */
   prove(action: ProofAction): Promise<ActionProof>;
+  /** Withdraws a question that no person has decided. Throws an `AgentError` if there is none. */
+  cancelAsk(taskId: string): Promise<void>;
   /** Returns whether a link leads to the agent's own service. */
   isOwnLink(link: unknown): boolean;
 };
@@ -96,10 +104,13 @@ const TOOL_CALL_ID = /^[\x21-\x7d]{1,240}$/;
 
 /** Creates an agent. Throws TypeError for invalid settings. Does not connect before the first call. */
 export function createAgent(settings: AgentSettings): Agent {
-  const { verifiers, httpAgent, agentId, pausesMs = PAUSES_MS, fetch: given } = settings;
+  const { verifiers, httpAgent, agentId, pausesMs = PAUSES_MS, fetch: given, onAsk } = settings;
   const read = readSettings({ ...settings, ...(httpAgent !== undefined && { agent: httpAgent }) });
   const service = createService({ ...read, agentId, pausesMs });
   const verifierOf = readVerifiers(verifiers);
+  const isOwnLink = (link: unknown) =>
+    typeof link === "string" && URL.canParse(link) && new URL(link).origin === read.address("").origin;
+  const asker = { service, isOwnLink, onAsk: onAsk ?? (() => undefined) };
 
   async function send(request: ReadRequest, operation: Operation): Promise<Response> {
     const { url, method, body, signal } = request;
@@ -134,7 +145,16 @@ export function createAgent(settings: AgentSettings): Agent {
     const verifier = named === "own" ? self.own : named;
     checkExpected(request.verifier, verifier);
     const operation = describe(request, { self, verifier });
-    const limits = { invocationId: request.invocationId, timeoutMs: read.timeoutMs, signal };
+    const denied = { ...request, operation };
+    return actOrAsk(asker, denied, (bound, approved) =>
+      exchangeWith(approved === undefined ? request : { ...request, certId: approved }, bound),
+    );
+  }
+
+  /** Sends a request until there is an answer or a refusal that no repetition changes. */
+  async function exchangeWith(request: ReadRequest, operation: Operation): Promise<Response> {
+    const { signal } = request;
+    const limits = { invocationId: operation.invocation_id, timeoutMs: read.timeoutMs, signal };
     for (const pause of [...pausesMs, undefined]) {
       const answer = await readRefusal(await send(request, operation), limits);
       if (!(answer instanceof AgentError)) return answer;
@@ -146,10 +166,11 @@ export function createAgent(settings: AgentSettings): Agent {
 
   async function prove({ at, scope, signal, invocationId = randomUUID(), ...given }: ProofAction) {
     demandScope(scope);
+    const ask = readAsk(given.ask);
     if (!INVOCATION_ID.test(invocationId)) {
       throw new TypeError("invocationId: must have 1 to 256 visible ASCII characters");
     }
-    const digest = digestOf(given.payload);
+    const { digest, text: payload } = readPayload(given.payload);
     const named = at instanceof URL ? verifierOf(at) : readVerifier(at);
     const self = await service.readSelf(signal);
     const verifier = named === "own" ? self.own : named;
@@ -159,15 +180,17 @@ export function createAgent(settings: AgentSettings): Agent {
       { requiredScope: scope, verifier, payloadDigest: digest },
     );
     const verifierConnectionId = connectionOf(named);
-    const asked = { operation, requiredScope: scope, verifierConnectionId, certId: undefined, signal };
-    return { proofRef: await service.present(asked), agentId: self.agentId, invocationId };
+    const proofRef = await actOrAsk(asker, { ask, operation, scope, payload, signal }, (bound, certId) =>
+      service.present({ operation: bound, requiredScope: scope, verifierConnectionId, certId, signal }),
+    );
+    return { proofRef, agentId: self.agentId, invocationId };
   }
 
   return {
     fetch: act,
     prove,
-    isOwnLink: (link) =>
-      typeof link === "string" && URL.canParse(link) && new URL(link).origin === read.address("").origin,
+    cancelAsk: (taskId) => service.cancelAsked(taskId),
+    isOwnLink,
     tool(fn, scope) {
       return async (input, { invocationId = randomUUID(), signal } = {}) => {
         if (!TOOL_CALL_ID.test(invocationId)) {
@@ -201,9 +224,11 @@ function describe(
   );
 }
 
-function digestOf(payload: unknown): Uint8Array | undefined {
+function readPayload(given: unknown): { digest: Uint8Array | undefined; text: string | undefined } {
   try {
-    return payloadDigest(frozenCopy(payload));
+    const payload = frozenCopy(given);
+    const isData = payload !== undefined && !(payload instanceof Uint8Array);
+    return { digest: payloadDigest(payload), text: isData ? canonicalJson(payload) : undefined };
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
     throw new TypeError("payload: has no canonical JSON", { cause: error });

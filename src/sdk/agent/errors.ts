@@ -1,8 +1,5 @@
-/** The cause of an error, and the further members of a {@link Denied}. */
-export type AgentErrorOptions = ErrorOptions & {
-  evaluationId?: string | undefined;
-  askFault?: string | undefined;
-};
+/** The cause of an error, and the id of a {@link Denied}. */
+export type AgentErrorOptions = ErrorOptions & { evaluationId?: string | undefined };
 
 /**
  * An action that an agent could not do. `code` is a stable code of the service or of the guard, or one of the
@@ -27,12 +24,32 @@ export class Denied extends AgentError {
   /** The id of the denial, if an approval of a person could resolve it. */
   readonly evaluationId: string | undefined;
   /** Why asking did not help: a code of the service, or the state of the request, such as `denied`. */
-  readonly askFault: string | undefined;
+  askFault: string | undefined;
 
   constructor(code: string, message: string, invocationId?: string, options: AgentErrorOptions = {}) {
     super(code, message, invocationId, options);
     this.evaluationId = options.evaluationId;
-    this.askFault = options.askFault;
+  }
+}
+
+/** The agent has asked, and no person has decided yet. Nothing was done. Repeat with `invocationId`. */
+export class AwaitingApproval extends Denied {
+  override readonly name: string = "AwaitingApproval";
+  /** The id of the request, which the service's events also have. */
+  readonly taskId: string;
+  /** The page on which a person decides. `undefined` if the service is not below the agent's `baseUrl`. */
+  readonly url: string | undefined;
+
+  constructor(
+    { taskId, url }: { taskId: string; url: string | undefined },
+    invocationId: string,
+    cause: Denied,
+  ) {
+    const { evaluationId } = cause;
+    const sentence = "The agent asked, and no person has decided yet. Nothing was done.";
+    super("awaiting_approval", sentence, invocationId, { cause, evaluationId });
+    this.taskId = taskId;
+    this.url = url;
   }
 }
 

@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import { hidesDotSegment } from "../../protocol/constraints/resource_path.ts";
-import { canonicalBytes } from "../../protocol/encoding/canonical.ts";
+import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
 import type { Verifier } from "../operation.ts";
 import { frozenCopy, payloadDigest } from "../payload.ts";
 import { demandScope } from "../question.ts";
+import { type Ask, readAsk } from "./asking.ts";
 
 /** The action behind a request, and the request's parts. */
 export type FetchInit = {
@@ -26,6 +27,8 @@ export type FetchInit = {
   /** The verifier that the caller expects. If the settings name another one, throws `WrongVerifier`. */
   verifier?: Verifier;
   signal?: AbortSignal;
+  /** How to ask a person if the action is denied. Without it, the agent asks nobody. */
+  ask?: Ask;
 };
 
 /** A request, ready to send: a copy that later changes to the caller's objects do not affect. */
@@ -38,6 +41,9 @@ export type ReadRequest = Pick<FetchInit, "scope" | "resourceId" | "sessionId" |
   action: string;
   invocationId: string;
   signal: AbortSignal | undefined;
+  ask: Ask | undefined;
+  /** The body as canonical JSON. `undefined` without a body, and for bytes. */
+  payload: string | undefined;
 };
 
 const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
@@ -60,7 +66,7 @@ export function readRequest(address: string | URL, init: FetchInit): ReadRequest
       throw new TypeError(`${name}: must have 1 to 256 visible ASCII characters`);
     }
   }
-  const { body, digest, type } = readBody(init.body);
+  const { body, digest, payload, type } = readBody(init.body);
   const headers = readHeaders(init.headers);
   if (type !== undefined && !headers.has("content-type")) headers.set("content-type", type);
   const method = readMethod(init.method, body !== undefined);
@@ -68,6 +74,7 @@ export function readRequest(address: string | URL, init: FetchInit): ReadRequest
   return {
     ...{ url: readUrl(address), method, headers, body, digest, scope, action: init.action ?? method },
     ...{ invocationId: invocationId ?? randomUUID(), signal: signal ?? undefined },
+    ...{ ask: readAsk(init.ask, invocationId), payload },
     ...(sessionId !== undefined && { sessionId }),
     ...(resourceId !== undefined && { resourceId }),
     ...(certId !== undefined && { certId }),
@@ -108,7 +115,7 @@ function readUrl(address: string | URL): URL {
   return url;
 }
 
-type ReadBody = Pick<ReadRequest, "body" | "digest"> & { type: string | undefined };
+type ReadBody = Pick<ReadRequest, "body" | "digest" | "payload"> & { type: string | undefined };
 
 function readBody(given: unknown): ReadBody {
   if (typeof given === "string") {
@@ -117,11 +124,13 @@ function readBody(given: unknown): ReadBody {
   try {
     const payload = frozenCopy(given);
     const digest = payloadDigest(payload);
-    if (payload === undefined) return { body: undefined, digest, type: undefined };
+    if (payload === undefined) return { body: undefined, digest, payload: undefined, type: undefined };
     if (payload instanceof Uint8Array) {
-      return { body: new Uint8Array(payload), digest, type: "application/octet-stream" };
+      const type = "application/octet-stream";
+      return { body: new Uint8Array(payload), digest, payload: undefined, type };
     }
-    return { body: new Uint8Array(canonicalBytes(payload)), digest, type: "application/json" };
+    const text = canonicalJson(payload);
+    return { body: new TextEncoder().encode(text), digest, payload: text, type: "application/json" };
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
     throw new TypeError("body: has no canonical JSON", { cause: error });

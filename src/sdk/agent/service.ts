@@ -24,6 +24,12 @@ export type Service = {
   readSelf(signal?: AbortSignal): Promise<Self>;
   /** Returns a `proof_ref` of the operation. Throws `AgentError`. Repeats calls that signed nothing. */
   present(asked: ProofAsked): Promise<string>;
+  /** Files a request. Returns nothing if the agent has the authority already. Throws `AgentError`. */
+  ask(body: object, signal?: AbortSignal): Promise<Answer | undefined>;
+  /** Returns a request, after its decision or the seconds. Repeat the call unless the status is 200. */
+  readAsked(id: string, seconds: number, signal?: AbortSignal): Promise<Answer | undefined>;
+  /** Withdraws a request. Throws `AgentError`. */
+  cancelAsked(id: string): Promise<void>;
 };
 
 type Settings = Pick<ReadSettings, "address" | "header" | "apiKey" | "agent" | "timeoutMs"> & {
@@ -31,38 +37,48 @@ type Settings = Pick<ReadSettings, "address" | "header" | "apiKey" | "agent" | "
   agentId: string | undefined;
 };
 
-type CallOptions = { key?: string; invocationId?: string; signal?: AbortSignal | undefined };
+type CallOptions = {
+  key?: string;
+  invocationId?: string;
+  signal?: AbortSignal | undefined;
+  /** The code of the error if no call was answered. */
+  fault?: string;
+};
 
-type Answer = { status: number; body: Readonly<Record<string, unknown>>; waitMs: number };
+/** A response of the service. `waitMs`: after this time, a call may be repeated. */
+export type Answer = { status: number; body: Readonly<Record<string, unknown>>; waitMs: number };
 
 /** The longest wait that a 429 can ask for. After a longer one, the caller gets the error immediately. */
 const LONGEST_WAIT_MS = 30_000;
+const ASKING = "access-requests";
 const TRANSIENT = [429, 500, 502, 503, 504];
 
 /** Creates the calls. They never follow a redirect, and none of their errors contains the API key. */
 export function createService(settings: Settings): Service {
-  async function call(
-    path: string,
-    body: unknown,
-    { key, invocationId, signal }: CallOptions = {},
-  ): Promise<Answer> {
-    let code = "proof_unavailable";
+  /** Makes one call, which may take `moreMs` longer than others. */
+  async function callOnce(path: string, body: unknown, { key, signal }: CallOptions, moreMs = 0) {
+    const answered = await exchange({
+      url: settings.address(path),
+      headers: { [settings.header("api-key")]: key ?? settings.apiKey() },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      agent: settings.agent,
+      timeoutMs: settings.timeoutMs + moreMs,
+      signal,
+    });
+    signal?.throwIfAborted();
+    return readAnswer(answered);
+  }
+
+  async function call(path: string, body: unknown, options: CallOptions = {}): Promise<Answer> {
+    const { invocationId, signal, fault = "proof_unavailable" } = options;
+    let code = fault;
     for (const pause of [...settings.pausesMs, undefined]) {
-      const answered = await exchange({
-        url: settings.address(path),
-        headers: { [settings.header("api-key")]: key ?? settings.apiKey() },
-        body: body === undefined ? undefined : JSON.stringify(body),
-        agent: settings.agent,
-        timeoutMs: settings.timeoutMs,
-        signal,
-      });
-      signal?.throwIfAborted();
-      const answer = readAnswer(answered);
+      const answer = await callOnce(path, body, options);
       if (answer !== undefined && !TRANSIENT.includes(answer.status)) return answer;
-      const fault = faultOf(answer);
-      code = fault.code;
-      if (pause === undefined || fault.waitMs > LONGEST_WAIT_MS) break;
-      await sleep(Math.max(pause, fault.waitMs), undefined, { ...(signal && { signal }) });
+      const { waitMs, ...found } = faultOf(answer, fault);
+      code = found.code;
+      if (pause === undefined || waitMs > LONGEST_WAIT_MS) break;
+      await sleep(Math.max(pause, waitMs), undefined, { ...(signal && { signal }) });
     }
     throw new Unavailable(code, "The service made no proof. Nothing was done.", invocationId);
   }
@@ -93,11 +109,34 @@ export function createService(settings: Settings): Service {
       if (status === 200 && isText(body.proof_ref)) return body.proof_ref;
       throw refused(body, invocationId);
     },
+
+    async ask(asked, signal) {
+      const answer = await call(ASKING, asked, { signal, fault: "service_unavailable" });
+      if (answer.status === 202) return answer;
+      if (codeOf(answer.body) === "already_delegated") return undefined;
+      throw refused(answer.body);
+    },
+
+    async readAsked(id, seconds, signal) {
+      const path = `${ASKING}/${encodeURIComponent(id)}?wait=${seconds}`;
+      const answer = await callOnce(path, undefined, { signal }, seconds * 1_000);
+      if (answer === undefined || [200, ...TRANSIENT].includes(answer.status)) return answer;
+      throw refused(answer.body);
+    },
+
+    async cancelAsked(id) {
+      const { status, body } = await call(
+        `${ASKING}/${encodeURIComponent(id)}/cancel`,
+        {},
+        { fault: "service_unavailable" },
+      );
+      if (status !== 200) throw refused(body);
+    },
   };
 }
 
-function faultOf(answer: Answer | undefined): { code: string; waitMs: number } {
-  if (answer?.status !== 429) return { code: "proof_unavailable", waitMs: 0 };
+function faultOf(answer: Answer | undefined, fault: string): { code: string; waitMs: number } {
+  if (answer?.status !== 429) return { code: fault, waitMs: 0 };
   return { code: codeOf(answer.body), waitMs: answer.waitMs };
 }
 

@@ -2,8 +2,10 @@
 
 from ..operation import Verifier
 from .agent import Agent, Response, Tool, ToolCall
+from .asking import Ask, Question
 from .errors import (
     AgentError,
+    AwaitingApproval,
     Denied,
     Expired,
     NotDelegated,
@@ -20,10 +22,13 @@ __all__ = [
     "Agent",
     "AgentError",
     "AgentVerifier",
+    "Ask",
+    "AwaitingApproval",
     "Denied",
     "Expired",
     "NotDelegated",
     "NotProven",
+    "Question",
     "Replayed",
     "Response",
     "Revoked",

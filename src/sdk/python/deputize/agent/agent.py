@@ -14,6 +14,7 @@ from ..payload import ABSENT
 from ..question import demand_scope
 from ..service.exchange import Exchanger
 from ..settings import GuardSettings, Service, demand
+from .asking import Ask, Asker, DeniedAction, Question, check_id
 from .errors import AgentError, Unanswered, Unavailable, refusal_error
 from .request import Request, described_operation, read_request
 from .service import AgentService
@@ -56,6 +57,8 @@ class Agent:
     - `agent_id`: the agent. If absent, the API key must be the agent's own
     - `timeout`: seconds for one complete exchange with the service, and with an application
     - `pauses`: seconds before a repetition, if nothing was done
+    - `on_ask`: called in another thread for each question that needs a person's decision, to show its `url`.
+      Must not raise
 
     Does not connect before the first call. Methods that end in `_async` are for callers in an event loop.
     """
@@ -71,6 +74,7 @@ class Agent:
         timeout: float = 10.0,
         ssl_context: ssl.SSLContext | None = None,
         pauses: Sequence[float] = (0.5, 2.0),
+        on_ask: Callable[[Question], object] = lambda _: None,
     ) -> None:
         GuardSettings(word=word, timeout=timeout)
         service = Service(base_url, api_key, word)
@@ -79,6 +83,7 @@ class Agent:
         self._pauses = tuple(pauses)
         self._exchanger = Exchanger(ssl_context)
         self._service = AgentService(service, self._exchanger, agent_id, timeout, self._pauses)
+        self._asker = Asker(self._service, on_ask)
         self._verifier_of = read_verifiers(verifiers)
 
     def close(self) -> None:
@@ -105,6 +110,7 @@ class Agent:
         invocation_id: str | None = None,
         cert_id: str | None = None,
         verifier: Verifier | None = None,
+        ask: Ask | None = None,
     ) -> Response:
         """Sends a request with a proof of exactly this request.
 
@@ -117,10 +123,12 @@ class Agent:
         - `invocation_id`: pass the id of an earlier call to repeat that call
         - `cert_id`: the certificate to present, instead of the newest that grants the scope
         - `verifier`: the verifier that the caller expects
+        - `ask`: how to ask a person if the action is denied. Without it, the agent asks nobody
         """
         request = read_request(url, scope, method, body, headers)
+        check_id(ask, invocation_id)
         operation = described_operation(request, action, resource_id, session_id, invocation_id)
-        return self._exchanger.start(self._act(request, operation, scope, cert_id, verifier)).result()
+        return self._exchanger.start(self._act(request, operation, scope, cert_id, verifier, ask)).result()
 
     async def fetch_async(
         self,
@@ -136,12 +144,22 @@ class Agent:
         invocation_id: str | None = None,
         cert_id: str | None = None,
         verifier: Verifier | None = None,
+        ask: Ask | None = None,
     ) -> Response:
         """Does the same as `fetch`."""
         request = read_request(url, scope, method, body, headers)
+        check_id(ask, invocation_id)
         operation = described_operation(request, action, resource_id, session_id, invocation_id)
-        acting = self._exchanger.start(self._act(request, operation, scope, cert_id, verifier))
+        acting = self._exchanger.start(self._act(request, operation, scope, cert_id, verifier, ask))
         return await asyncio.wrap_future(acting)
+
+    def cancel_ask(self, task_id: str) -> None:
+        """Withdraws a question that no person has decided. Raises an `AgentError` if there is none."""
+        self._exchanger.start(self._service.cancel_asked(task_id)).result()
+
+    async def cancel_ask_async(self, task_id: str) -> None:
+        """Does the same as `cancel_ask`."""
+        await asyncio.wrap_future(self._exchanger.start(self._service.cancel_asked(task_id)))
 
     def tool(
         self, fn: Callable[[Input_contra, "ToolCall"], Output_co], scope: str
@@ -168,6 +186,7 @@ class Agent:
         scope: str,
         cert_id: str | None,
         expected: Verifier | None,
+        ask: Ask | None,
     ) -> Response:
         named = self._verifier_of(request.url)
         if isinstance(named, Verifier):
@@ -183,16 +202,20 @@ class Agent:
             payload_digest=request.digest,
         )
         connection_id = named.connection_id if isinstance(named, AgentVerifier) else None
-        for pause in (*self._pauses, None):
-            proof = await self._service.present(operation, scope, connection_id, cert_id)
-            response = await self._send(request, operation, proof)
-            refusal = _refusal_of(response, operation["invocation_id"])
-            if refusal is None:
-                return response
-            if not isinstance(refusal, Unavailable) or pause is None:
-                raise refusal
-            await asyncio.sleep(pause)
-        raise AssertionError("unreachable")
+
+        async def act(bound: BoundOperation, approved: str | None) -> Response:
+            for pause in (*self._pauses, None):
+                proof = await self._service.present(bound, scope, connection_id, approved or cert_id)
+                response = await self._send(request, bound, proof)
+                refusal = _refusal_of(response, bound["invocation_id"])
+                if refusal is None:
+                    return response
+                if not isinstance(refusal, Unavailable) or pause is None:
+                    raise refusal
+                await asyncio.sleep(pause)
+            raise AssertionError("unreachable")
+
+        return await self._asker.act_or_ask(DeniedAction(ask, operation, scope, request.payload), act)
 
     async def _send(self, request: Request, operation: BoundOperation, proof: str) -> Response:
         headers = request.headers.copy()

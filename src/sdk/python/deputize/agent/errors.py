@@ -29,6 +29,21 @@ class Denied(AgentError):  # noqa: N818
     ask_fault: str | None = None
 
 
+class AwaitingApproval(Denied):
+    """The agent has asked, and no person has decided yet. Nothing was done. Repeat with `invocation_id`.
+
+    `task_id`: the id of the request, which the service's events also have. `url`: the page on which a person
+    decides, or `None` if the service is not below the agent's `base_url`.
+    """
+
+    def __init__(self, task_id: str, url: str | None, invocation_id: str, denial: Denied) -> None:
+        sentence = "The agent asked, and no person has decided yet. Nothing was done."
+        super().__init__("awaiting_approval", sentence, invocation_id)
+        self.evaluation_id = denial.evaluation_id
+        self.task_id = task_id
+        self.url = url
+
+
 class NotDelegated(Denied):
     """The person has not granted the scope, or no certificate of the agent is active. Nothing was done."""
 

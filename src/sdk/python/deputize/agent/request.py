@@ -30,13 +30,17 @@ _REFUSED_HEADERS = (
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request, ready to send. Later changes to the caller's objects do not affect it."""
+    """A request, ready to send. Later changes to the caller's objects do not affect it.
+
+    `payload`: the body as canonical JSON, or `None` without a body and for bytes.
+    """
 
     url: httpx2.URL
     method: str
     headers: httpx2.Headers
     body: bytes
     digest: bytes
+    payload: bytes | None
 
 
 def read_request(
@@ -71,7 +75,8 @@ def read_request(
         sent["content-type"] = (
             "application/octet-stream" if isinstance(payload, bytes) else "application/json"
         )
-    return Request(url, chosen, sent, content, digest)
+    is_data = has_body and not isinstance(payload, bytes)
+    return Request(url, chosen, sent, content, digest, content if is_data else None)
 
 
 def described_operation(
