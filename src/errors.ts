@@ -66,6 +66,7 @@ export const errorCodes = {
   domain_limit: [409, "An organization can register at most 20 domains"],
   platform_limit: [409, "A personal account can register only one platform"],
   request_limit: [409, "The connection, the account or the requester has too many pending requests"],
+  already_delegated: [409, "The agent has this authority already: repeat the action"],
   no_agent: [409, "The connection has no agent"],
   agent_disabled: [409, "The agent is disabled"],
   key_limit: [409, "A connection can have at most 100 agent and verify keys: end one first"],

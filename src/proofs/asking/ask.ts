@@ -7,11 +7,13 @@ import { findSameRequest } from "../../delegations/requests/agent_requests.ts";
 import { requestDelegation } from "../../delegations/requests/request_delegation.ts";
 import { ApiError } from "../../errors.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
+import { expandScopes, intersectScopes } from "../../protocol/documents/scopes.ts";
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
 import { createStoredRate, takeRate } from "../../rates/stored_rate.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
+import { findActiveCertificates } from "../active_certificate.ts";
 import { contextOf, namedActionHash, type Operation, operationBytes } from "../operation.ts";
 import { type FoundRefusal, findRefusal } from "./refusal.ts";
 
@@ -41,7 +43,8 @@ export type Ask = (caller: ApiKeyCaller, asked: Asked) => Promise<DelegationRequ
  * Creates the function that files an agent's own request for authority, about a refusal of this agent. It
  * returns the agent's pending request for the same scopes and action again. It throws `not_found` if the
  * service knows no such recent refusal of the agent, `session_context_mismatch` if the operation is not the
- * refused one, `four_eyes_required`, `rate_limited`, and what {@link requestDelegation} throws.
+ * refused one, `already_delegated`, `four_eyes_required`, `rate_limited`, and what {@link requestDelegation}
+ * throws.
  */
 export function createAsk({ db, secretBox, clock }: AskDeps): Ask {
   const perAgent = rateOf(db, "agent");
@@ -70,6 +73,7 @@ export function createAsk({ db, secretBox, clock }: AskDeps): Ask {
     const operation = readOperation(asked, refusal);
     const same = await findSameRequest(db, { agentId, scopes, action }, now);
     if (same !== undefined) return same;
+    if (await hasAuthority(db, asked, refusal, now)) throw new ApiError("already_delegated");
     await refuseFourEyes(db, accountId);
     await takeRate(perAgent, agentId, "The agent asked too often in a day");
     await takeRate(perConnection, connectionId, "The connection's agents asked too often in a day");
@@ -88,6 +92,27 @@ export function createAsk({ db, secretBox, clock }: AskDeps): Ask {
 
 function rateOf(db: Database, of: keyof typeof PER_DAY) {
   return createStoredRate(db, { keyPrefix: `asks_day_${of}`, points: PER_DAY[of], seconds: DAY_SECONDS });
+}
+
+/**
+ * Returns whether the agent can act with active certificates, so that it does not disturb a person. If a
+ * limit refused the action, only a certificate for one time helps.
+ */
+async function hasAuthority(
+  db: Database,
+  { agentId, scopes }: Asked,
+  { action, reason }: FoundRefusal,
+  now: Date,
+): Promise<boolean> {
+  const isLimited = reason === "constraint_denied";
+  const choice = { action: action ?? undefined, isForOneTime: isLimited };
+  const held = await findActiveCertificates(db, agentId, choice, now);
+  const granted = new Set(
+    held.flatMap(({ approved_scope, ceiling_scope }) =>
+      intersectScopes(approved_scope, ceiling_scope ?? approved_scope),
+    ),
+  );
+  return expandScopes(scopes).every((scope) => granted.has(scope));
 }
 
 /** If an organization requires two people, nobody could approve a request whose requester is no person. */

@@ -6,9 +6,9 @@ import {
   evaluateConstraints,
 } from "../../protocol/constraints/evaluate_constraints.ts";
 import { decodeDelegationCert } from "../../protocol/documents/certificate.ts";
+import { findActiveCertificates, readCertificate } from "../active_certificate.ts";
 import { countAllowsBefore } from "../admission/certificate_rate.ts";
 import type { DenyReason } from "../decide/reasons.ts";
-import { findActiveCertificates, readCertificate } from "../present/active_certificate.ts";
 
 /** A question to the registry: do this agent's stored certificates allow the scope in this context? */
 export type RegistryQuestion = {

@@ -21,27 +21,30 @@ type Asked = {
 /** A challenge that the agent may answer. `expiresAt` is unknown for a challenge of an outside verifier. */
 export type AnswerableChallenge = { challenge: string; expiresAt: Date | undefined };
 
+/** The challenge to sign. `isOutside`: its verifier is no connection of this service. */
+export type Answerable = { isOutside: boolean; challengeOf(): Promise<AnswerableChallenge> };
+
 /** Connections of one account can share a verifier name. A challenge of any of the oldest 100 is accepted. */
 const MAX_NAMESAKES = 100;
 
 /**
- * Checks that the agent may answer the call's challenge. For a call without a challenge, the returned
- * function creates one for the verifier that the operation names. Throws `invalid_request` if the call has
+ * Checks that the agent may answer the call's challenge. For a call without a challenge, `challengeOf`
+ * creates one for the verifier that the operation names. Throws `invalid_request` if the call has
  * neither.
  */
 export async function readAnswerable(
   deps: AnswerableDeps,
   caller: ApiKeyCaller,
   { challenge, operation, verifier_connection_id: named }: Asked,
-): Promise<() => Promise<AnswerableChallenge>> {
+): Promise<Answerable> {
   if (challenge !== undefined) {
     const expiresAt = await checkAnswerable(deps, caller, { challenge, operation, named });
-    return async () => ({ challenge, expiresAt });
+    return { isOutside: expiresAt === undefined, challengeOf: async () => ({ challenge, expiresAt }) };
   }
   if (operation === undefined) {
     throw new ApiError("invalid_request", "challenge: send one, or an operation that names the verifier");
   }
-  return () => createNamed(deps, caller, { operation, named });
+  return { isOutside: false, challengeOf: () => createNamed(deps, caller, { operation, named }) };
 }
 
 /**

@@ -19,9 +19,9 @@ import {
   type VaultClient,
   VaultRefused,
 } from "../../vault/client.ts";
+import { type ActiveCertificate, findActiveCertificates, readCertificate } from "../active_certificate.ts";
 import { sealRefusal } from "../asking/refusal.ts";
 import { contextOf, namedActionHash, type Operation, operationSchema } from "../operation.ts";
-import { type ActiveCertificate, findActiveCertificates, readCertificate } from "./active_certificate.ts";
 import { type AnswerableDeps, readAnswerable } from "./answerable_challenge.ts";
 import { encodeProofRef } from "./proof_ref.ts";
 
@@ -125,14 +125,15 @@ export async function buildProof(
 ): Promise<z.infer<typeof answer>> {
   const { db, vault, clock } = deps;
   const now = clock.now();
-  const challengeOf = await readAnswerable(deps, caller, asked);
+  const { isOutside, challengeOf } = await readAnswerable(deps, caller, asked);
   const agent = await findAgent(db, caller, asked);
   const sessionContext = readContext(agent.agent_id, asked);
   const { operation } = asked;
   const choice = {
     certId: asked.cert_id,
     requiredScope: asked.required_scope,
-    action: operation && namedActionHash(operation),
+    // An outside verifier with the name of a connection could accept several proofs.
+    action: operation && !isOutside ? namedActionHash(operation) : undefined,
   };
   const [certificate, ...others] = await findActiveCertificates(db, agent.agent_id, choice, now);
   if (certificate === undefined) throw notDelegated(deps, agent.agent_id, asked, now);

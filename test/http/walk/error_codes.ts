@@ -331,6 +331,12 @@ export const scenarios: Record<ErrorCode, Scenario> = {
     await copyRequest(api.db, scene.requestId, 50);
     return ask(scene);
   },
+  already_delegated: async (_, scene) => {
+    const path = `/v1/service/delegations/requests/${scene.askedId}/approve`;
+    const asking = scene.asking();
+    await scene.person.client.post(path, { approved_scope: asking.requested_access.scopes });
+    return scene.keyed("POST", "/v1/service/access-requests", asking);
+  },
   no_agent: async (_, scene) => {
     const { connectionId } = await registerPlatform(scene.person, {}, "/v1/service/platforms");
     return ask(scene, { connection_id: connectionId });
@@ -473,6 +479,7 @@ export const spending: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   ...(["no_callback", "callback_inactive", "delivery_under_way", "delivery_body_erased"] as const),
   ...(["delivery_limit", "recovery_open", "agent_disabled", "request_not_pending"] as const),
   ...(["answer_not_kept", "outcome_conflict", "request_limit", "denied_recently"] as const),
+  "already_delegated",
 ]);
 
 /** Requests two decisions with credit for one. */

@@ -58,7 +58,10 @@ export type Scene = {
   keyed(method: string, path: string, body?: unknown, options?: CallOptions): Promise<HttpAnswer>;
   challenge(): Promise<string>;
   /** Returns the body with which the agent asks. */
-  asking(): { denial: { evaluation_id: string } } & Record<string, unknown>;
+  asking(): {
+    denial: { evaluation_id: string };
+    requested_access: { scopes: string[] };
+  } & Record<string, unknown>;
   /** Returns a new proof, bound to `operation` if given. */
   proof(operation?: Record<string, string>): Promise<{ proof_bundle: unknown; proof_ref: string }>;
   operation(invocationId?: string, scope?: string): Record<string, string>;

@@ -5,7 +5,7 @@ import { newRequestId } from "../../../src/ids.ts";
 import { createDecisionWaits } from "../../../src/proofs/asking/waits.ts";
 import { addMember } from "../../support/members.ts";
 import { approve, copyRequest } from "../../support/platform_world.ts";
-import { errorOf, proofApi } from "../application.ts";
+import { certify, errorOf, proofApi } from "../application.ts";
 import { operationOf, BOUND_SCOPE as SCOPE } from "../bound_operations.ts";
 import {
   ASKING,
@@ -368,6 +368,29 @@ describe("the key of one agent", () => {
 });
 
 describe("limits of asking", () => {
+  test("stop an agent that has the authority already, unless a limit refused the action", async () => {
+    const app = await askingAgent(world);
+    const [refused, unbound] = [await app.refused(), evaluationOf(await denied(app))];
+    const wide = ["data:share", SCOPE];
+    await certify(app, [SCOPE]);
+    expect(errorOf(await app.ask(refused))).toBe("409 already_delegated");
+    expect(errorOf(await app.ask(unbound))).toBe("409 already_delegated");
+    expect(taskOf(await app.ask(refused, { scopes: wide })).status).toBe("pending");
+    const limited = await askingAgent(world);
+    const limit = { type: "max_amount", max_amount: 5, currency: "EUR" };
+    await certify(limited, [SCOPE], { constraints: [limit] });
+    const operation = withPayload(limited, { to: "bob" });
+    const { body } = await limited.present({ operation, required_scope: SCOPE });
+    const context = { amount: 6, currency: "EUR" };
+    const proof = { proof_bundle: body.proof_bundle, operation, context };
+    const evaluation = evaluationOf(
+      await limited.post("/v1/service/verify", { ...proof, required_scope: SCOPE }),
+    );
+    const { id } = taskOf(await limited.ask(evaluation, { context: { operation } }));
+    await approve(limited.person, id, [SCOPE], { once: true });
+    expect(errorOf(await limited.ask(evaluation, { context: { operation } }))).toBe("409 already_delegated");
+  });
+
   test("end an hour after the refusal", async () => {
     const [early, late] = [await askingAgent(world), await askingAgent(world)];
     const refusals = [

@@ -1,4 +1,6 @@
+import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { CHALLENGE_BYTES } from "../../../src/proofs/present/challenge.ts";
 import { startApi, type TestApi } from "../../support/api.ts";
 import { approve } from "../../support/platform_world.ts";
 import { answerFromRegistry, callsOf, certify, errorOf, proofApi } from "../application.ts";
@@ -154,6 +156,20 @@ describe("an approval for one time", () => {
       .update({ outside_verifiers: ["ext"] });
     const operation = operationOf(app, { verifier_id: "ext", workspace_id: "ext" });
     expect(errorOf(await onceOf(app, await asked(app, operation)))).toBe("400 invalid_request");
+  });
+
+  test("gives no proof for the challenge of an outside verifier that has the name of an own one", async () => {
+    const { app, operation } = await approvedOnce();
+    await world.api
+      .db("connections")
+      .where({ connection_id: app.platform.connectionId })
+      .update({ outside_verifiers: [String(operation.verifier_id)] });
+    const challenge = randomBytes(CHALLENGE_BYTES).toString("base64");
+    expect(errorOf(await presented(app, operation, { challenge }))).toBe("404 no_active_delegation");
+    await certify(app, [SCOPE]);
+    expect((await presented(app, operation, { challenge })).status).toBe(200);
+    const own = (await app.post("/v1/service/challenge")).body.challenge;
+    expect((await presented(app, operation, { challenge: own })).status).toBe(200);
   });
 
   test("needs a known action, its one scope, and no end or second delegation of its own", async () => {

@@ -1,5 +1,5 @@
-import { type Database, notExpired } from "../../db/database.ts";
-import { scopesGranting } from "../../protocol/documents/scopes.ts";
+import { type Database, notExpired } from "../db/database.ts";
+import { scopesGranting } from "../protocol/documents/scopes.ts";
 
 /** An agent's certificate that may currently be presented. */
 export type ActiveCertificate = {
@@ -15,6 +15,8 @@ export type CertificateChoice = {
   requiredScope?: string | undefined;
   /** The hash of the action with its verifier. Certificates for one time match only their own action. */
   action?: Buffer | undefined;
+  /** Selects only certificates for one time. */
+  isForOneTime?: boolean;
 };
 
 const MOST = 100;
@@ -36,7 +38,8 @@ export async function findActiveCertificates(
     .orderBy("issued_at", "desc")
     .orderBy("cert_id", "desc")
     .limit(MOST);
-  const { certId, requiredScope, action } = choice;
+  const { certId, requiredScope, action, isForOneTime = false } = choice;
+  if (isForOneTime) query.whereNotNull("only_action");
   if (action === undefined) query.whereNull("only_action");
   else {
     query.whereRaw(
