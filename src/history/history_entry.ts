@@ -57,7 +57,7 @@ export function historyColumns(db: Pick<Knex, "raw">) {
     "e.verifier_account_id",
     "e.verifier_platform_name",
     "e.verifier_organization_name",
-    db.raw("e.receipt_hash is not null as has_receipt"),
+    db.raw("e.receipt is not null as has_receipt"),
     db.raw("e.receipt::json ->> 'action_profile' as action_profile"),
   ];
 }
@@ -154,7 +154,12 @@ export function withNames(db: Database, found: Knex.QueryBuilder): Knex.QueryBui
     .select(
       ...historyColumns(db),
       "e.human_id",
-      "a.name as agent_name",
+      // The agents of a customer connection belong to the customer. The publisher created and named them.
+      db.raw(
+        `case when c.product_id is null then a.name
+           else (select b.name from agents b where b.agent_id = e.agent_id and b.connection_id = e.connection_id) end
+           as agent_name`,
+      ),
       "p.platform_id",
       "p.name as platform_name",
       // The words that the approver saw. Without a certificate, nobody approved, and the current words count.

@@ -10,7 +10,7 @@ const DAY_SECONDS = 86_400;
 /** Rate limits of one connection, from the settings. */
 export type ApiKeyLimits = { presentPerMinute: number; agentsPerDay: number };
 
-type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
+type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId" | "isCustomer">;
 
 /**
  * Rate limits for calls with an API key, by kind of call. All keys of one connection share one limit, so a
@@ -19,8 +19,8 @@ type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
 export type ApiKeyRates = {
   /**
    * Counts a call, and returns headers with the number of remaining calls of the connection. Throws
-   * `rate_limited` with `Retry-After` if the connection, or its account's connections together, reached the
-   * limit.
+   * `rate_limited` with `Retry-After` if the connection, or its account's own connections together, reached
+   * the limit. A customer connection has only its own limit.
    */
   take(kind: RatedKind, caller: Caller): Promise<Record<string, string>>;
   /**
@@ -55,23 +55,27 @@ export function createApiKeyRates({
     createStoredRate(db, { keyPrefix, points, seconds: DAY_SECONDS });
   const agents = daily("agents_connection", agentsPerDay);
   const accountAgents = daily("agents_account", ACCOUNT_SHARE * agentsPerDay);
-  async function take(kind: RatedKind, { accountId, connectionId }: Caller) {
-    if (kind === "agents") {
-      const headers = await takeAgent(agents, connectionId);
-      await takeAgent(accountAgents, accountId).catch(async (error: unknown) => {
-        await agents.giveBack(connectionId);
-        throw error;
-      });
-      return headers;
-    }
-    const account = accountPresents.look(accountId);
-    const own = account.admitted ? presents.take(connectionId) : account;
+  async function takeAgents({ accountId, connectionId, isCustomer }: Caller) {
+    const headers = await takeAgent(agents, connectionId);
+    if (isCustomer) return headers;
+    await takeAgent(accountAgents, accountId).catch(async (error: unknown) => {
+      await agents.giveBack(connectionId);
+      throw error;
+    });
+    return headers;
+  }
+  async function take(kind: RatedKind, caller: Caller) {
+    if (kind === "agents") return takeAgents(caller);
+    const { accountId, connectionId, isCustomer } = caller;
+    const account = isCustomer ? undefined : accountPresents.look(accountId);
+    const full = account?.admitted === false ? account : undefined;
+    const own = full ?? presents.take(connectionId);
     const left = { limit: presentPerMinute, seconds: 60, remaining: own.remaining, resetMs: own.resetMs };
     if (!own.admitted) {
-      const none = account.admitted ? left : { ...left, remaining: 0 };
+      const none = full === undefined ? left : { ...left, remaining: 0 };
       throw rateLimited(WHAT[kind], own.waitMs, headersOf(kind, none));
     }
-    accountPresents.take(accountId);
+    if (!isCustomer) accountPresents.take(accountId);
     return headersOf(kind, left);
   }
   return {
@@ -82,7 +86,8 @@ export function createApiKeyRates({
         return await run(headers);
       } catch (error) {
         if (kind === "agents") {
-          await Promise.all([agents.giveBack(caller.connectionId), accountAgents.giveBack(caller.accountId)]);
+          await agents.giveBack(caller.connectionId);
+          if (!caller.isCustomer) await accountAgents.giveBack(caller.accountId);
         }
         throw error;
       }

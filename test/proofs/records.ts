@@ -44,6 +44,7 @@ export function itemFor(records: Records, changes: Partial<DecisionItem> = {}): 
   return {
     accountId: records.accountId,
     connectionId: records.connectionId,
+    customerAccountId: null,
     challenge: randomBytes(32),
     challengeExpiresAt: new Date("2026-01-01T00:05:00.000Z"),
     decision: "allow",

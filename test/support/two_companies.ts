@@ -1,3 +1,4 @@
+import { unixSeconds } from "../../src/clock.ts";
 import { requestDelegation } from "../../src/delegations/requests/request_delegation.ts";
 import { findOwner } from "../../src/platforms/account_owner.ts";
 import {
@@ -5,7 +6,8 @@ import {
   createCustomerConnection,
 } from "../../src/platforms/connections/customer_connections.ts";
 import type { Person, TestApi } from "./api.ts";
-import { approve, createAgent, registerPlatform, type TestPlatform } from "./platform_world.ts";
+import type { HttpAnswer } from "./http.ts";
+import { approve, createAgent, errorCode, registerPlatform, type TestPlatform } from "./platform_world.ts";
 
 /** A publisher with a platform, and the customers that connect to it. */
 export type Publisher = { person: Person; platform: TestPlatform };
@@ -68,4 +70,65 @@ export async function ask(
     externalId: null,
   });
   return row.request_id;
+}
+
+type Keyed = { apiKey: string; connectionId: string };
+
+/** Makes a call with the API key of a connection. */
+export function keyed(
+  api: TestApi,
+  { apiKey }: Pick<Keyed, "apiKey">,
+  path: string,
+  body?: unknown,
+): Promise<HttpAnswer> {
+  return api.client().post(path, body, { headers: { "x-service-api-key": apiKey }, csrf: false });
+}
+
+/** Returns a new challenge of a connection. */
+export async function challengeOf(api: TestApi, connection: Keyed): Promise<string> {
+  return String((await keyed(api, connection, "/v1/service/challenge")).body.challenge);
+}
+
+/**
+ * Returns a genuine proof over a challenge, as an agent would make it with a key of its own. `present` would
+ * refuse some of these challenges.
+ */
+export async function proofOver(
+  { db, vault, clock }: TestApi,
+  challenge: string,
+  { agentId, certId }: Lent,
+  sessionContext?: string,
+): Promise<Record<string, unknown>> {
+  const agent = (await db("agents").where({ agent_id: agentId }).first())!;
+  const { cert_json } = (await db("certificates").where({ cert_id: certId }).first())!;
+  const binding = {
+    challenge,
+    challenge_at: unixSeconds(clock.now()),
+    ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
+  };
+  const key = { tenant: agent.account_id, keyId: agent.vault_key_id ?? "" };
+  const { challenge_sig } = await vault.signChallenge(key, binding);
+  const delegations = [JSON.parse(cert_json)];
+  return { agent_id: agentId, agent_pub_key: agent.public_key, delegations, ...binding, challenge_sig };
+}
+
+/** Verifies, at a connection, a genuine proof of an agent over a challenge of this connection. */
+export async function verifyAt(
+  api: TestApi,
+  connection: Keyed,
+  lent: Lent,
+  fields: Record<string, unknown> = {},
+): Promise<HttpAnswer> {
+  const proof_bundle = await proofOver(api, await challengeOf(api, connection), lent);
+  return keyed(api, connection, "/v1/service/verify", {
+    proof_bundle,
+    required_scope: "data:read",
+    ...fields,
+  });
+}
+
+/** Returns the decision of an answer and its reason, or its status and error. */
+export function outcomeOf(answer: HttpAnswer): string {
+  const { decision, decision_reason } = answer.body;
+  return answer.status === 200 ? `${decision} ${decision_reason}` : `${answer.status} ${errorCode(answer)}`;
 }

@@ -67,7 +67,7 @@ export function createAccountAgentRoute(deps: Deps & { keyRates: ApiKeyRates }):
       const { accountId } = caller;
       const { connection_id: connectionId } = await findConnection(deps.db, accountId, body.connection_id);
       // The agents of a connection have one limit, whoever creates them.
-      const agent = await deps.keyRates.within("agents", { accountId, connectionId }, () =>
+      const agent = await deps.keyRates.within("agents", { accountId, connectionId, isCustomer: false }, () =>
         createAgent(deps, { ...notDeclared(body, header("idempotency-key")), accountId, connectionId }),
       );
       return { body: showAgent(agent), activityDetails: { agent_id: agent.agent_id } };

@@ -13,7 +13,7 @@ import { decideOne } from "./held_credit.ts";
 /** Counts the `allow` decisions with a certificate in the last `windowSeconds`. */
 type CountAllows = (certId: string, windowSeconds: number) => Promise<number>;
 
-/** Certificates whose earlier `allow` decisions are counted. `byOwner`: the caller's account owns them. */
+/** Certificates whose earlier `allow` decisions are counted. `byOwner`: the caller's principal owns them. */
 type Counting = { certificates: { accountId: string; certId: string }[]; byOwner: boolean; now: Date };
 
 /** A lock of rate-limited certificates. Until the lock ends, no other call decides with them. */
@@ -177,13 +177,16 @@ export type CountingDeps = {
 
 /** A lock that begins when a rule first asks for a count. The proof is then decided under the lock. */
 type RateLock = CertificateLock & {
-  /** Looks up whether a different account's root is accepted. True without a look-up if nothing is rated. */
+  /**
+   * Looks up whether a different account's root is accepted. True without a look-up if nothing is rated. At a
+   * customer connection, only the customer's root is accepted.
+   */
   isAccepted(): Promise<boolean>;
 };
 
 type Proof = {
   call: {
-    caller: Pick<ApiKeyCaller, "accountId" | "connectionId">;
+    caller: Pick<ApiKeyCaller, "principalAccountId" | "isCustomer" | "connectionId">;
     options: { required_scope: string };
     stepAside?: StepAside;
   };
@@ -194,17 +197,19 @@ type Proof = {
 
 /**
  * Creates a lock that begins when a rule first asks how often a proof's certificates were used. So only
- * genuine proofs wait, and only if the caller's account owns the root or the root is accepted.
+ * genuine proofs wait, and only if the caller's principal owns the root or the root is accepted.
  */
 export function createRateLock(deps: CountingDeps, { call, bundle, root, now }: Proof): RateLock {
   const { caller, options } = call;
   const rated = bundle.delegations.filter(isRated);
-  const byOwner = root?.accountId === caller.accountId;
+  const byOwner = root?.accountId === caller.principalAccountId;
   let accepted: Promise<boolean> | undefined;
   let lock: CertificateLock | undefined;
 
   async function isAccepted(): Promise<boolean> {
-    if (root === undefined || byOwner || rated.length === 0) return true;
+    if (root === undefined || byOwner) return true;
+    if (caller.isCustomer) return false;
+    if (rated.length === 0) return true;
     accepted ??= deps.isAccepted({
       connectionId: caller.connectionId,
       humanId: rootCertificate(bundle).issuer_id,

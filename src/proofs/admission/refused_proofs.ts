@@ -13,7 +13,7 @@ const KNOWN_AGENTS = 50_000;
 /** Maximum number of proofs that wait under one rate limit. */
 const MOST_WAITING = 1_000;
 
-type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId">;
+type Caller = Pick<ApiKeyCaller, "accountId" | "connectionId" | "isCustomer">;
 
 /** A proof to verify. `isSigned` checks whether the proof's agent signed it, and is cheaper than `work`. */
 export type GuardedProof<T> = {
@@ -40,7 +40,8 @@ export type Refusals = {
 /**
  * Creates the guard for this process. Each connection has separate limits: `perMinute` for unknown agents,
  * `perMinute` for known agents, `perMinute` again for known agents whose signature was good, and four times
- * that for forged signatures. An account has four times each limit. `docs/api.md` has the table of these
+ * that for forged signatures. The own connections of an account have four times each limit together.
+ * `docs/api.md` has the table of these
  * limits, under "Forged proofs".
  */
 export function createRefusals({ perMinute, clock }: { perMinute: number; clock: Clock }): Refusals {
@@ -50,9 +51,9 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
   });
   const bounds = (count: number) => {
     const [byConnection, byAccount] = [bound(count), bound(ACCOUNT_SHARE * count)];
-    return ({ accountId, connectionId }: Caller): Rate[] => [
+    return ({ accountId, connectionId, isCustomer }: Caller): Rate[] => [
       { ...byConnection, key: connectionId },
-      { ...byAccount, key: accountId },
+      ...(isCustomer ? [] : [{ ...byAccount, key: accountId }]),
     ];
   };
   const agentBounds = () => {

@@ -86,13 +86,14 @@ export function createRepeats(deps: {
   const byConnection = createPace({ perMinute, clock });
   const byAccount = createPace({ perMinute: ACCOUNT_SHARE * perMinute, clock });
   const running = createKeyCounts();
+  const ratesOf = ({ accountId, connectionId, isCustomer }: ApiKeyCaller): Rate[] => [
+    { pace: byConnection, key: connectionId },
+    ...(isCustomer ? [] : [{ pace: byAccount, key: accountId }]),
+  ];
   const isFull = ({ pace, key }: Rate) => running.count(key) >= pace.look(key).remaining;
   return {
     async guard({ caller, invocationId }, decide) {
-      const rates: Rate[] = [
-        { pace: byConnection, key: caller.connectionId },
-        { pace: byAccount, key: caller.accountId },
-      ];
+      const rates = ratesOf(caller);
       const full = rates.find(isFull);
       if (full !== undefined && (await findRecorded(caller, invocationId)) !== undefined) {
         throw rateLimited(

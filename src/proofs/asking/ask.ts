@@ -49,7 +49,7 @@ export type Ask = (caller: ApiKeyCaller, asked: Asked) => Promise<DelegationRequ
 export function createAsk({ db, secretBox, clock }: AskDeps): Ask {
   const perAgent = rateOf(db, "agent");
   const perConnection = rateOf(db, "connection");
-  return async ({ accountId, connectionId }, asked) => {
+  return async ({ principalAccountId: accountId, connectionId }, asked) => {
     const now = clock.now();
     const { agentId, scopes, purpose } = asked;
     const agent = await db("agents")

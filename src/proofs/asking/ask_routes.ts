@@ -130,7 +130,8 @@ function askedRoute(deps: AskRoutesDeps): Route {
     async handle({ caller, params, query }) {
       const before = await findAsked(deps, caller, params.task_id);
       if (before.status !== "pending") return { body: show(deps, before) };
-      const { request_id: requestId, agent_id: agentId, account_id: accountId } = before;
+      const { request_id: requestId, agent_id: agentId } = before;
+      const { accountId } = caller;
       await waits.untilDecided({ requestId, agentId, accountId }, query.wait ?? 0);
       const record = await findAsked(deps, caller, params.task_id);
       const headers = record.status === "pending" ? { "retry-after": RETRY_SECONDS } : {};

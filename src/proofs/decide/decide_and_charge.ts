@@ -1,6 +1,7 @@
 import type { CreditSource } from "../../accounts/ledger/credit_source.ts";
+import { platformOf } from "../../db/database.ts";
 import { CREDIT } from "./credit_sql.ts";
-import { type DecisionItem, ITEMS, LINKS, PRICE } from "./decision_item.ts";
+import { type DecisionItem, type Form, itemRows, linkRows, PRICE } from "./decision_item.ts";
 import { REASONS } from "./reasons.ts";
 
 /** SQL that selects the items without a decision, for a batch in which no item has an operation. */
@@ -19,27 +20,32 @@ const ACCEPTED = `
 accepted as (
   select a.connection_id, a.human_id, a.granted_scope, a.accepted_until from accepted_principals a
   where (a.connection_id, a.human_id) in (
-    select connection_id, human_id from fresh where root_account_id <> account_id)
+    select connection_id, human_id from fresh where root_account_id <> account_id and customer_account_id is null)
   order by a.connection_id, a.human_id for share
 ),`;
 
 const JOIN_ACCEPTED = `left join accepted on fresh.root_account_id <> fresh.account_id
+    and fresh.customer_account_id is null
     and accepted.connection_id = fresh.connection_id and accepted.human_id = fresh.human_id
     and (accepted.accepted_until is null or accepted.accepted_until > fresh.decided_at)`;
 
 /** SQL for a batch in which every root belongs to the verifier's account or to no account. */
 const JOIN_NONE = "cross join (select null::text[] as granted_scope) as accepted";
 
+/** SQL for the account whose root counts at an item's connection. */
+const PRINCIPAL = "coalesce(fresh.customer_account_id, fresh.account_id)";
+
 const EVENT_TYPE = "case when final = 'allow' then 'proof.verified' else 'proof.rejected' end";
 
 const HISTORY_OF_ROOT = `
 history_of_root as (
   insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, human_id, cert_id,
-                            decision, decision_reason, required_scope, explanation, verifier_account_id,
+                            decision, decision_reason, required_scope, explanation, receipt_hash, verifier_account_id,
                             verifier_platform_name, verifier_organization_name)
   select root_account_id, decided_at, event_id, ${EVENT_TYPE}, connection_id, agent_id, human_id, cert_id,
-         final, final_reason, required_scope, explained::jsonb, account_id,
-         (select p.name from connections c join platforms p using (platform_id)
+         final, final_reason, required_scope, explained::jsonb,
+         case when customer_account_id = root_account_id then receipt_hash end, account_id,
+         (select p.name from connections c join platforms p on p.platform_id = ${platformOf("c")}
           where c.connection_id = decided.connection_id),
          (select a.organization_name from accounts a where a.account_id = decided.account_id)
   from decided where root_account_id <> account_id
@@ -50,7 +56,7 @@ remembered as (
   insert into invocations (account_id, connection_id, invocation_id, operation_hash, event_id, decided_at, error_reason)
   select account_id, connection_id, invocation_id, operation_hash, event_id, decided_at,
          case when final_reason = reason then error_reason else final_reason end
-  from decided where invocation_id is not null and final <> 'indeterminate'
+  from decided where invocation_id is not null and final <> 'indeterminate' and not elsewhere
     and final_reason not in ('untrusted_root', 'principal_not_accepted')
   order by account_id, connection_id, invocation_id
 ),`;
@@ -68,8 +74,18 @@ const RULES_OF_OBJECTIONS = (
   .map((reason) => `when '${reason}' then '${JSON.stringify({ rule: REASONS[reason].rule })}'`)
   .join(" ");
 
-/** `plain`: no item has an operation, and no root belongs to another account. `whole`: any batch. */
-type Form = "plain" | "whole";
+/**
+ * SQL that selects the state of an item's certificates. A certificate with `only_at` counts at that customer
+ * connection only, and at a customer connection no other certificate counts: it is from `elsewhere`.
+ */
+const ELSEWHERE: Record<Form, { join: string; condition: string }> = {
+  plain: { join: "", condition: "c.only_at is not null" },
+  whole: {
+    join: "join item on item.n = link.n",
+    condition:
+      "c.only_at is distinct from case when item.customer_account_id is not null then item.connection_id end",
+  },
+};
 
 /**
  * Returns the statement that decides a whole batch in one commit. Each item accesses rows of one account, and
@@ -78,10 +94,10 @@ type Form = "plain" | "whole";
  * only.
  *
  * The statement skips an operation that already has a decision, and does not spend its challenge. An
- * indeterminate decision does not count, nor does a decision about a root that was unknown or not accepted.
- * Otherwise an attacker could use up the ids of a verifier's operations. Two recorded decisions on one
- * operation violate the primary key of `invocations`. The statement that fails has no effect at all, and its
- * items must be sent again.
+ * indeterminate decision does not count, nor does a decision about a root that was unknown or not accepted,
+ * or about a certificate from elsewhere. Otherwise an attacker could use up the ids of a verifier's
+ * operations. Two recorded decisions on one operation violate the primary key of `invocations`. The statement
+ * that fails has no effect at all, and its items must be sent again.
  *
  * The statement does not decide an item without credit and does not spend its challenge, so the proof can be
  * used after a top-up. When credit is short, items with spent challenges do not compete for it.
@@ -98,15 +114,15 @@ type Form = "plain" | "whole";
  */
 const statementFor = (form: Form, source: CreditSource): string => `
 with item as (
-  select distinct on (connection_id, challenge) * from ${ITEMS}
+  select distinct on (connection_id, challenge) * from ${itemRows(form)}
   order by connection_id, challenge, n
 ),
 link as (
-  select * from ${LINKS}
+  select * from ${linkRows(form)}
 ),
 fresh as (${form === "plain" ? FRESH_PLAIN : FRESH}),
 pinned as (
-  select c.account_id, c.cert_id, c.status, c.ceiling_scope, c.only_action from certificates c
+  select c.account_id, c.cert_id, c.status, c.ceiling_scope, c.only_action, c.only_at from certificates c
   where (c.account_id, c.cert_id) in (select account_id, cert_id from link)
   order by c.account_id, c.cert_id for share
 ),
@@ -114,8 +130,9 @@ state as (
   select link.n, bool_or(c.status = 'revoked') as revoked, bool_or(c.cert_id is null) as unknown,
          bool_or(c.ceiling_scope is not null) as has_ceiling,
          bool_or(c.ceiling_scope is not null and not link.required_scope = any (c.ceiling_scope)) as over_ceiling,
-         bool_or(c.only_action is not null and c.only_action is distinct from link.action) as other_action
-  from link
+         bool_or(c.only_action is not null and c.only_action is distinct from link.action) as other_action,
+         bool_or(${ELSEWHERE[form].condition}) as elsewhere
+  from link ${ELSEWHERE[form].join}
   left join pinned c on c.account_id = link.account_id and c.cert_id = link.cert_id
   group by link.n
 ),
@@ -124,16 +141,17 @@ judged as (
   select fresh.n, fresh.account_id, fresh.connection_id, fresh.challenge, fresh.challenge_expires_at,
          verdict.decision, verdict.reason, verdict.decision <> 'indeterminate' as charged,
          coalesce(state.has_ceiling, false) or accepted.granted_scope is not null as is_narrowed,
-         accepted.granted_scope as accepted_scope
+         accepted.granted_scope as accepted_scope, coalesce(state.elsewhere, false) as elsewhere
   from fresh
   left join state on state.n = fresh.n
   ${form === "plain" ? JOIN_NONE : JOIN_ACCEPTED}
   cross join lateral (
     select case
-      when fresh.root_account_id <> fresh.account_id
+      when fresh.root_account_id <> ${form === "plain" ? "fresh.account_id" : PRINCIPAL}
         and not coalesce(fresh.required_scope = any (accepted.granted_scope), false) then 'principal_not_accepted'
       when state.revoked then 'delegation_revoked'
       when state.unknown then 'revocation_state_unavailable'
+      when fresh.decision = 'allow' and state.elsewhere then 'not_delegated'
       when fresh.decision = 'allow' and state.over_ceiling then 'ceiling_exceeded'
       when fresh.decision = 'allow' and state.other_action then 'not_delegated'
     end as objection
@@ -165,7 +183,7 @@ due as (
 ),
 decided as (
   select item.*, decidable.decision as final, decidable.reason as final_reason, decidable.charged,
-         explained, receipt.body, sha256(convert_to(receipt.body, 'UTF8')) as receipt_hash
+         decidable.elsewhere, explained, receipt.body, sha256(convert_to(receipt.body, 'UTF8')) as receipt_hash
   from decidable
   join item using (n)
   cross join lateral (
@@ -235,11 +253,12 @@ const STATEMENTS = { plain: statementsFor("plain"), whole: statementsFor("whole"
 export function decisionStatement(
   items: readonly DecisionItem[],
   source: CreditSource,
-): { name: string; text: string } {
+): { name: string; text: string; form: Form } {
   const form = items.every(isPlain) ? "plain" : "whole";
-  return { name: `decide ${form} ${source}`, text: STATEMENTS[form][source] };
+  return { name: `decide ${form} ${source}`, text: STATEMENTS[form][source], form };
 }
 
-function isPlain({ invocation, rootAccountId, accountId }: DecisionItem): boolean {
-  return invocation === null && (rootAccountId === null || rootAccountId === accountId);
+function isPlain({ invocation, rootAccountId, accountId, customerAccountId }: DecisionItem): boolean {
+  if (invocation !== null || customerAccountId !== null) return false;
+  return rootAccountId === null || rootAccountId === accountId;
 }

@@ -60,10 +60,9 @@ export async function decideBatch(
   source: CreditSource = "balance",
   onAmple: (accountId: string) => void = () => {},
 ): Promise<BatchOutcome[]> {
-  const { rows } = await database.query<AnswerRow>({
-    ...decisionStatement(items, source),
-    values: parametersOf(items, VERIFICATION_PRICE_MICRO_USD),
-  });
+  const { form, ...statement } = decisionStatement(items, source);
+  const values = parametersOf(items, VERIFICATION_PRICE_MICRO_USD, form);
+  const { rows } = await database.query<AnswerRow>({ ...statement, values });
   for (const { n, before, low_at } of rows) {
     if (before === null || low_at === null) continue;
     if (sliceOf({ balance_micro_usd: before, low_at_micro_usd: low_at }) > 0) {

@@ -6,6 +6,8 @@ export type DecisionItem = {
   /** The account of the verifying connection. This account pays and keeps the record. */
   accountId: string;
   connectionId: string;
+  /** At a customer connection: the customer, whose root alone counts there. Null at an own connection. */
+  customerAccountId: string | null;
   challenge: Uint8Array;
   challengeExpiresAt: Date;
   /** The verdict of the pure rules. */
@@ -65,6 +67,20 @@ const ITEM: Columns<DecisionItem> = {
   traceparent: ["text", (item) => item.traceparent],
 };
 
+/** Columns of items in the statement for any batch. The one for plain items has only those of `ITEM`. */
+const WHOLE_ITEM: Columns<DecisionItem> = {
+  ...ITEM,
+  customer_account_id: ["uuid", (item) => item.customerAccountId],
+};
+
+/**
+ * `plain`: no item has an operation, no root belongs to another account, and no connection is a customer's.
+ * `whole`: any batch.
+ */
+export type Form = "plain" | "whole";
+
+const ITEM_OF = { plain: ITEM, whole: WHOLE_ITEM } as const satisfies Record<Form, Columns<DecisionItem>>;
+
 /** A certificate whose state the deciding statement reads for an item. */
 type Link = Pick<DecisionItem, "requiredScope" | "action"> & { n: number; accountId: string; certId: string };
 
@@ -76,12 +92,15 @@ const LINK: Columns<Link> = {
   action: ["bytea", (link) => link.action],
 };
 
-/** Returns the parameters: the price of a decision, then the columns of items and of their certificates. */
-export function parametersOf(items: readonly DecisionItem[], priceMicroUsd: number): unknown[] {
+/**
+ * Returns the parameters of the statement of this form: the price of a decision, then the columns of items
+ * and of their certificates.
+ */
+export function parametersOf(items: readonly DecisionItem[], priceMicroUsd: number, form: Form): unknown[] {
   const links = items.flatMap(({ certificates, requiredScope, action }, n) =>
     certificates.map((certificate) => ({ n, requiredScope, action, ...certificate })),
   );
-  return [priceMicroUsd, ...arraysOf(ITEM, items), ...arraysOf(LINK, links)];
+  return [priceMicroUsd, ...arraysOf(ITEM_OF[form], items), ...arraysOf(LINK, links)];
 }
 
 function arraysOf<Row>(columns: Columns<Row>, rows: readonly Row[]): unknown[][] {
@@ -91,12 +110,16 @@ function arraysOf<Row>(columns: Columns<Row>, rows: readonly Row[]): unknown[][]
 /** SQL parameter with the price of a decision. */
 export const PRICE = "$1::bigint";
 const FIRST_ITEM = 2;
-const FIRST_LINK = FIRST_ITEM + Object.keys(ITEM).length;
 
-/** SQL that yields the items of a batch as rows. */
-export const ITEMS = rowsOf(ITEM, "item", FIRST_ITEM);
-/** SQL that yields the certificates of these items as rows. */
-export const LINKS = rowsOf(LINK, "link", FIRST_LINK);
+/** Returns SQL that yields the items of a batch as rows. */
+export function itemRows(form: Form): string {
+  return rowsOf(ITEM_OF[form], "item", FIRST_ITEM);
+}
+
+/** Returns SQL that yields the certificates of these items as rows. */
+export function linkRows(form: Form): string {
+  return rowsOf(LINK, "link", FIRST_ITEM + Object.keys(ITEM_OF[form]).length);
+}
 
 /** Returns SQL that yields these columns as rows. `first` is the number of the first parameter. */
 function rowsOf<Row>(columns: Columns<Row>, name: string, first: number): string {

@@ -52,11 +52,12 @@ export async function readAnswerable(
  * The challenge must come from the caller's own connection, or from the verifier that the call names with
  * `verifier_connection_id` or with `verifier_id` and `workspace_id` of its operation. A challenge of another
  * service is accepted only for an operation whose `verifier_id` the connection lists in `outside_verifiers`.
+ * An agent of a customer connection answers only challenges of its own connection.
  * Returns the challenge's expiry, if known. Throws the same `invalid_challenge` for every other challenge.
  */
 async function checkAnswerable(
   deps: AnswerableDeps,
-  { connectionId }: ApiKeyCaller,
+  { connectionId, isCustomer }: ApiKeyCaller,
   {
     challenge,
     named,
@@ -65,9 +66,10 @@ async function checkAnswerable(
 ): Promise<Date | undefined> {
   const bytes = decode(challenge);
   const now = deps.clock.now();
+  if (isCustomer && (named ?? connectionId) !== connectionId) throw refusal();
   const known = await checkIssued(deps.keys, bytes, [named ?? connectionId], now);
   if (known !== undefined) return known.expiresAt;
-  if (named !== undefined || operation === undefined) throw refusal();
+  if (named !== undefined || operation === undefined || isCustomer) throw refusal();
   const verifiers = await connectionsNamed(deps.db, operation);
   const theirs = await checkIssued(deps.keys, bytes, verifiers, now);
   if (theirs !== undefined) return theirs.expiresAt;
@@ -112,12 +114,18 @@ async function createNamed(
 
 async function connectionNamed(
   db: Database,
-  { connectionId, accountId, verifierId }: ApiKeyCaller,
+  { connectionId, accountId, verifierId, isCustomer }: ApiKeyCaller,
   { named, operation }: Named,
 ): Promise<string> {
   const isOwn = operation.workspace_id === accountId && operation.verifier_id === verifierId;
   const isOwnName = verifierId === connectionId || !isUuid(verifierId);
   if (isOwn && isOwnName && (named ?? connectionId) === connectionId) return connectionId;
+  if (isCustomer) {
+    throw new ApiError(
+      "verifier_mismatch",
+      "operation: names another verifier than this customer connection",
+    );
+  }
   const [found, other] = await connectionsNamed(db, operation, named);
   if (found === undefined) {
     throw new ApiError(

@@ -80,8 +80,13 @@ async function verifierOf(
     );
   }
   if (named === caller.connectionId) return caller;
-  if (!isUuid(named)) throw new ApiError("not_found");
-  const found = await db("connections").where({ connection_id: named }).whereNull("removed_at").first();
+  // A customer connection and its agents prove nothing to other connections, and none of these to it.
+  if (!isUuid(named) || caller.isCustomer) throw new ApiError("not_found");
+  const found = await db("connections")
+    .where({ connection_id: named })
+    .whereNull("removed_at")
+    .whereNotNull("platform_id")
+    .first();
   if (found === undefined) throw new ApiError("not_found");
   return { connectionId: named };
 }

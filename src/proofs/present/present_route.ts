@@ -265,11 +265,13 @@ async function recordPresented(
   await db.raw(
     `with history as (
        insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, cert_id)
-       values (:accountId, :now, :eventId, 'proof.presented', :connectionId, :agentId, :certId))
+       select account_id, :now, :eventId, 'proof.presented', :connectionId, :agentId, :certId
+       from unnest(:accounts::uuid[]) as keeper (account_id))
      insert into history_queue (account_id, occurred_at, event_id, traceparent)
-     select :accountId::uuid, :now::timestamptz, :eventId::uuid, :trace::text where (select way from event_way) = 'kafka'`,
+     select account_id, :now::timestamptz, :eventId::uuid, :trace::text
+     from unnest(:accounts::uuid[]) as keeper (account_id) where (select way from event_way) = 'kafka'`,
     {
-      accountId: caller.accountId,
+      accounts: [...new Set([caller.accountId, caller.principalAccountId])],
       now,
       eventId: newIdAt(now),
       connectionId: caller.connectionId,

@@ -111,6 +111,7 @@ export function judge(
     explanation: explanation && canonicalJson(explanation),
     accountId: caller.accountId,
     connectionId: caller.connectionId,
+    customerAccountId: caller.isCustomer ? caller.principalAccountId : null,
     challenge: challenge.bytes,
     challengeExpiresAt: challenge.expiresAt,
     invocation: operation

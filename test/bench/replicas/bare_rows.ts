@@ -1,4 +1,4 @@
-import { ITEMS, LINKS, PRICE } from "../../../src/proofs/decide/decision_item.ts";
+import { itemRows, linkRows, PRICE } from "../../../src/proofs/decide/decision_item.ts";
 
 /**
  * Stores the rows of a batch of decisions without any decision: no certificate, rule, credit or answer. It
@@ -7,7 +7,7 @@ import { ITEMS, LINKS, PRICE } from "../../../src/proofs/decide/decision_item.ts
 export const BARE_ROWS = {
   name: "bare rows",
   text: `
-with item as (select * from ${ITEMS}),
+with item as (select * from ${itemRows("plain")}),
 spent as (
   insert into spent_challenges (connection_id, expires_at, challenge)
   select connection_id, challenge_expires_at, challenge from item
@@ -23,5 +23,5 @@ history as (
          decision, reason, required_scope, receipt_head || receipt_tail, sha256(convert_to(receipt_head, 'UTF8'))
   from item
 )
-select count(*) from ${LINKS}`,
+select count(*) from ${linkRows("plain")}`,
 };

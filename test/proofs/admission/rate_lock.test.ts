@@ -24,6 +24,8 @@ async function lockOf({ owner = "verifier", isAccepted = async () => true, const
   };
   const caller = {
     accountId: "verifier",
+    principalAccountId: "verifier",
+    isCustomer: false,
     connectionId: "connection",
     keyPrefix: "",
     verifierId: "connection",

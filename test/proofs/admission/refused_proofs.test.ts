@@ -3,7 +3,7 @@ import { ApiError, type ErrorCode } from "../../../src/errors.ts";
 import { createRefusals } from "../../../src/proofs/admission/refused_proofs.ts";
 import { steeredClock } from "../../support/clock.ts";
 
-const caller = { accountId: "account", connectionId: "connection" };
+const caller = { accountId: "account", connectionId: "connection", isCustomer: false };
 
 function guarded(perMinute: number) {
   const clock = steeredClock(new Date("2026-05-01T10:00:00.000Z"));

@@ -22,8 +22,11 @@ const TABLES = {
   spent_challenges: "challenge",
 };
 
-/** States of an account's certificates: approved, revoked, under two different ceilings, and missing. */
-const STATES = ["good", "revoked", "narrow", "closed", "missing"] as const;
+/**
+ * States of an account's certificates: approved, revoked, under two different ceilings, bound to a customer
+ * connection, and missing.
+ */
+const STATES = ["good", "revoked", "narrow", "closed", "bound", "missing"] as const;
 
 const kinds = fc.record({
   account: fc.nat(2),
@@ -61,6 +64,7 @@ async function insertStates(records: Records): Promise<void> {
     revoked: { status: "revoked" as const },
     narrow: { ceiling_scope: ["data:read"] },
     closed: { ceiling_scope: [] },
+    bound: { only_at: records.connectionId },
   };
   for (const [state, change] of Object.entries(changes)) {
     const certId = `cert-${state}-${records.agentId}`;
@@ -73,11 +77,14 @@ async function insertStates(records: Records): Promise<void> {
 }
 
 /** Returns the statement's result and the contents of the tables before the rollback. */
-async function effectOf(text: string, items: readonly DecisionItem[]): Promise<unknown> {
+async function effectOf(
+  { text, form }: ReturnType<typeof decisionStatement>,
+  items: readonly DecisionItem[],
+): Promise<unknown> {
   const client = await world.pool.connect();
   try {
     await client.query("begin");
-    const { rows } = await client.query(text, parametersOf(items, price));
+    const { rows } = await client.query(text, parametersOf(items, price, form));
     const left: unknown[] = [];
     for (const [table, key] of Object.entries(TABLES)) {
       const shown = `to_jsonb(t)${table === "outbox" ? " - 'event_id' - 'id'" : ""}`;
@@ -127,7 +134,7 @@ describe("a batch without operations and without roots of other accounts", () =>
           const items = batch.map((kind) => itemOf(accounts[kind.account] as Records, kind, challenges));
           const plain = decisionStatement(items, source);
           expect(plain.name).toBe(`decide plain ${source}`);
-          expect(await effectOf(plain.text, items)).toEqual(await effectOf(whole.text, items));
+          expect(await effectOf(plain, items)).toEqual(await effectOf(whole, items));
         }),
         { numRuns: 25 },
       );
