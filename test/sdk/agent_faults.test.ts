@@ -259,6 +259,14 @@ describe("an agent whose application does not answer", () => {
     expect(callsOf("/orders")).toHaveLength(1);
   });
 
+  test("throws an error that says that nothing was sent if nobody listens", async () => {
+    const { url, stop } = await startStub(() => undefined);
+    await stop();
+    const unreachable = agentOf({ verifiers: { [url]: "own" } }).fetch(url, { scope });
+    await expect(unreachable).rejects.toMatchObject({ name: "Unanswered", code: "not_sent" });
+    await expect(unreachable).rejects.toThrow("Nothing was sent");
+  });
+
   test("stops with the caller's reason if the caller aborts", async () => {
     const signal = AbortSignal.abort(new Error("enough"));
     await expect(call({ signal })).rejects.toThrow("enough");

@@ -8,7 +8,7 @@ import { frozenCopy, payloadDigest } from "../payload.ts";
 import { demandScope } from "../question.ts";
 import { type GuardSettings, readSettings } from "../settings.ts";
 import { type Ask, actOrAsk, type Question, readAsk } from "./asking.ts";
-import { AgentError, Unanswered, Unavailable } from "./errors.ts";
+import { AgentError, Unavailable, unanswered } from "./errors.ts";
 import { readRefusal } from "./refusals.ts";
 import { type FetchInit, type ReadRequest, readRequest } from "./request.ts";
 import { createService, type Self } from "./service.ts";
@@ -132,7 +132,7 @@ export function createAgent(settings: AgentSettings): Agent {
       return await (given ?? fetch)(url, { ...parts, redirect: "manual" });
     } catch (error) {
       if (signal?.aborted === true) throw error;
-      throw new Unanswered("no_answer", "The application did not answer.", invocationId, { cause: error });
+      throw unanswered(invocationId, error);
     }
   }
 

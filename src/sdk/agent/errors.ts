@@ -83,7 +83,10 @@ export class Unavailable extends AgentError {
   override readonly name: string = "Unavailable";
 }
 
-/** The application did not answer, so the action may have been done. Repeat it with `invocationId`. */
+/**
+ * The application did not answer, so the action may have been done. Repeat it with `invocationId`. With the
+ * code `not_sent`, the application could not be reached, and nothing was done.
+ */
 export class Unanswered extends AgentError {
   override readonly name: string = "Unanswered";
 }
@@ -135,4 +138,18 @@ export function refusalError(
   const [Kind, message] = REFUSALS[code] ?? [AgentError, DENIED];
   const isId = typeof evaluationId === "string" && EVALUATION_ID.test(evaluationId);
   return new Kind(code, message, invocationId, isId ? { evaluationId } : {});
+}
+
+/** The codes with which Node's `fetch` fails before a connection exists. */
+const NO_CONNECTION = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "UND_ERR_CONNECT_TIMEOUT"];
+
+/** Returns the error for a call of `fetch` that failed with `error`. */
+export function unanswered(invocationId: string, error: unknown): Unanswered {
+  const { cause } = Object(error) as { cause?: unknown };
+  const { code } = Object(cause) as { code?: unknown };
+  const isUnsent = typeof code === "string" && NO_CONNECTION.includes(code);
+  const sentence = isUnsent
+    ? "The application could not be reached. Nothing was sent."
+    : "The application did not answer.";
+  return new Unanswered(isUnsent ? "not_sent" : "no_answer", sentence, invocationId, { cause: error });
 }

@@ -128,9 +128,18 @@ def test_repeats_only_what_was_not_done(service: Service) -> None:
     with pytest.raises(Unanswered) as found:
         agent_of(service).fetch(service.url, scope=SCOPE, invocation_id="inv-1")
     assert (found.value.invocation_id, len(presented(service))) == ("inv-1", 4)
+    assert found.value.code == "no_answer"
     service.answer = answering(lambda _: http(200, {}), http(503, {}))
     with pytest.raises(Unavailable, match="proof_unavailable"):
         agent_of(service).fetch(service.url, scope=SCOPE)
+
+
+def test_says_whether_anything_was_sent_to_a_silent_application(service: Service) -> None:
+    service.answer = answering(lambda _: b"")
+    for address, code in (("http://127.0.0.1:1", "not_sent"), (service.url, "no_answer")):
+        agent = agent_of(service, verifiers={address: SHOP}, timeout=0.5)
+        with pytest.raises(Unanswered, match=code):
+            agent.fetch(address, scope=SCOPE)
 
 
 def test_takes_verifiers_only_from_its_settings(service: Service) -> None:

@@ -15,7 +15,7 @@ from ..question import demand_scope
 from ..service.exchange import Exchanger
 from ..settings import GuardSettings, Service, demand
 from .asking import Ask, Asker, DeniedAction, Question, check_id
-from .errors import AgentError, Unanswered, Unavailable, refusal_error
+from .errors import AgentError, Unavailable, refusal_error, unanswered
 from .request import Request, described_operation, read_request
 from .service import AgentService
 from .verifiers import AgentVerifier, Verifiers, check_expected, read_verifiers
@@ -225,20 +225,24 @@ class Agent:
         headers.pop(self._header("session-id"), None)
         if operation["session_id"]:
             headers[self._header("session-id")] = operation["session_id"]
-        chunks = bytearray()
-        client, content = self._exchanger.client(), request.body or None
+        chunks, is_sent = bytearray(), False
+
+        async def trace(event: str, _: object) -> None:
+            nonlocal is_sent
+            is_sent = is_sent or event.endswith("send_request_headers.started")
+
+        client = self._exchanger.client()
+        parts: dict[str, Any] = {"headers": headers, "content": request.body or None}
+        parts["extensions"] = {"trace": trace}
         try:
             async with asyncio.timeout(self._timeout):
-                async with client.stream(
-                    request.method, request.url, headers=headers, content=content
-                ) as found:
+                async with client.stream(request.method, request.url, **parts) as found:
                     async for chunk in found.aiter_raw():
                         chunks += chunk
                         if len(chunks) > _MOST_BYTES:
                             raise ValueError("the response is too long")
         except Exception as error:
-            sentence = "The application did not answer."
-            raise Unanswered("no_answer", sentence, operation["invocation_id"]) from error
+            raise unanswered(operation["invocation_id"], is_sent=is_sent) from error
         return Response(found.status_code, found.headers, bytes(chunks))
 
 

@@ -69,7 +69,10 @@ class Unavailable(AgentError):  # noqa: N818
 
 
 class Unanswered(AgentError):  # noqa: N818
-    """The application did not answer, so the action may have been done. Repeat it with `invocation_id`."""
+    """The application did not answer, so the action may have been done. Repeat it with `invocation_id`.
+
+    With the code `not_sent`, the application could not be reached, and nothing was done.
+    """
 
 
 class WrongVerifier(AgentError):  # noqa: N818
@@ -115,3 +118,11 @@ def refusal_error(code: object, invocation_id: str | None, evaluation_id: object
     if isinstance(error, Denied) and is_id:
         error.evaluation_id = str(evaluation_id)
     return error
+
+
+def unanswered(invocation_id: str, *, is_sent: bool) -> Unanswered:
+    """Returns the error for a request without an answer, by whether any part of the request was sent."""
+    if is_sent:
+        return Unanswered("no_answer", "The application did not answer.", invocation_id)
+    sentence = "The application could not be reached. Nothing was sent."
+    return Unanswered("not_sent", sentence, invocation_id)
