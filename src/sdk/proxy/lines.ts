@@ -37,8 +37,13 @@ export async function* linesOf(stream: Readable): AsyncGenerator<Buffer | "too_l
 }
 
 /** Writes a line, and waits while the reader is slow. A reader that has gone gets nothing. */
-export async function writeLine(stream: Writable, text: string): Promise<void> {
-  if (!stream.writable || stream.write(`${text}\n`)) return;
+export function writeLine(stream: Writable, text: string): Promise<void> {
+  return writeText(stream, `${text}\n`);
+}
+
+/** Writes text, and waits while the reader is slow. A reader that has gone gets nothing. */
+export async function writeText(stream: Writable, text: string): Promise<void> {
+  if (!stream.writable || stream.write(text)) return;
   const gone = new AbortController();
   const stop = () => gone.abort();
   stream.once("close", stop);

@@ -8,6 +8,8 @@ import { createLookUp, OWN_KEY_PATH, readObject, readOwnKey } from "../service/o
 import { readSettings } from "../settings.ts";
 import { acceptTools, writeRules } from "./accept.ts";
 import type { Decider } from "./decide.ts";
+import { createCallers } from "./http/callers.ts";
+import { serveHttp } from "./http/serve_http.ts";
 import { createJournal, type Journal } from "./journal.ts";
 import { listToolsOf } from "./list_tools.ts";
 import type { ProxyParts } from "./session.ts";
@@ -19,7 +21,7 @@ import {
   readProxySettings,
   SettingError,
 } from "./settings.ts";
-import { endLike, runStdio } from "./stdio.ts";
+import { type Ended, endLike, runStdio } from "./stdio.ts";
 import { createToolList } from "./tool_list.ts";
 
 const REMINDER_MS = 60_000;
@@ -44,10 +46,15 @@ export async function runMcpProxy(args: readonly string[], env: Environment): Pr
   }
 }
 
-async function accept({ command, rules, rulesFile = "" }: ProxySettings, env: Environment): Promise<void> {
-  const { tools, serverName } = await listToolsOf(command, foreignEnvironment(env)).catch((error: Error) => {
-    throw new SettingError(error.message, 1);
-  });
+async function accept(
+  { command, http, rules, rulesFile = "" }: ProxySettings,
+  env: Environment,
+): Promise<void> {
+  const { tools, serverName } = await listToolsOf(http?.upstream ?? command, foreignEnvironment(env)).catch(
+    (error: Error) => {
+      throw new SettingError(error.message, 1);
+    },
+  );
   const acceptance = acceptTools(rules, tools, serverName);
   writeRules(rulesFile, acceptance);
   const { mode } = acceptance.rules;
@@ -65,19 +72,40 @@ async function run(settings: ProxySettings, env: Environment): Promise<void> {
   const parts: ProxyParts = { rules, journal, tools: createToolList(rules, journal), decider };
   const stopMetrics = settings.metrics && (await serveMetrics(settings.metrics, journal));
   const stopReminders = remind(journal, rules.mode);
-  const end = await runStdio(parts, createOwnAgent(settings), {
-    command,
-    env: foreignEnvironment(env),
-    input: process.stdin,
-    output: process.stdout,
-    onStart(child) {
-      for (const signal of SIGNALS) process.on(signal, () => child.kill(signal));
-    },
-  });
+  const end = settings.http
+    ? await serve(parts, settings, settings.http)
+    : await runStdio(parts, createOwnAgent(settings), {
+        command,
+        env: foreignEnvironment(env),
+        input: process.stdin,
+        output: process.stdout,
+        onStart(child) {
+          for (const signal of SIGNALS) process.on(signal, () => child.kill(signal));
+        },
+      });
   stopReminders();
   stopMetrics?.();
   await Promise.race([decider?.guard.flush(), new Promise((done) => setTimeout(done, FLUSH_MS).unref())]);
   await endLike(end);
+}
+
+/** Serves HTTP until a signal ends the process. */
+async function serve(
+  parts: ProxyParts,
+  { service }: ProxySettings,
+  { listen, upstream, origins }: NonNullable<ProxySettings["http"]>,
+): Promise<Ended> {
+  const findCaller = service && createCallers(wordOf(service));
+  const settings = { ...listen, upstream, origins, findCaller };
+  const { port, stop } = await serveHttp(parts, settings).catch((error: NodeJS.ErrnoException) => {
+    throw new SettingError(`${listen.host}:${listen.port}: cannot listen (${error.code})`, 78);
+  });
+  parts.journal.note("listening", { port });
+  const end = new AbortController();
+  for (const signal of SIGNALS) process.once(signal, () => end.abort());
+  await once(end.signal, "abort");
+  stop();
+  return { code: 0, signal: null };
 }
 
 /** Returns the verifier of the proxy, or `undefined` if the settings have no key for it. */

@@ -199,10 +199,18 @@ export function createSession(
     open.delete(id);
     const { result } = message;
     if (call !== undefined) void finish(call, isDone(result) ? "executed" : "failed");
-    if (method !== "tools/list" || !Array.isArray(result?.tools)) return { forward: text };
+    const isList = method === "tools/list" && result !== undefined;
+    return { forward: (isList ? visibleList(message, result) : undefined) ?? text };
+  }
+
+  /** Returns the list that a client may see, or `undefined` if that is the server's own. */
+  function visibleList(message: Message, result: NonNullable<Message["result"]>): string | undefined {
+    if (!Array.isArray(result.tools)) return undefined;
     const visible = tools.see(result.tools);
-    if (!isEnforced) return { forward: text };
-    return { forward: JSON.stringify({ ...message, result: { ...result, tools: visible } }) };
+    if (!isEnforced) return undefined;
+    // Another client can have other rules, so nobody may share the list.
+    const scope = "cacheScope" in result ? { cacheScope: "private" } : {};
+    return JSON.stringify({ ...message, result: { ...result, tools: visible, ...scope } });
   }
 
   return {

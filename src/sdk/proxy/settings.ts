@@ -6,6 +6,7 @@ import { noRules, type ProxyRules, readRulesFile } from "./rules_file.ts";
 export type ProxySettings = {
   /** The server's command. Empty over HTTP. */
   command: readonly string[];
+  http: { listen: Address; upstream: URL; origins: readonly string[] } | undefined;
   rules: ProxyRules;
   rulesFile: string | undefined;
   /** Write the server's present tools to the rules file, and end. */
@@ -38,12 +39,16 @@ const SETTING = 78;
 const OURS = /^DEPUTIZE_/i;
 
 export const HELP = `Usage: deputize mcp-proxy [options] -- <command of the MCP server> [arguments]
+       deputize mcp-proxy [options] --listen <host:port> --upstream <url>
 
-Runs an MCP server, and lets its tools act only with a person's authority.
+Runs in front of an MCP server, and lets its tools act only with a person's authority.
 
 Options:
   --rules <file>         file with the server's rules; else DEPUTIZE_MCP_RULES
   --accept               write the server's present tools to the rules file, and exit
+  --listen <host:port>   serve http://<host:port>/mcp; each agent sends its key as a bearer token
+  --upstream <url>       the MCP server behind --listen
+  --origin <origin>      a web page that may call the proxy; may be repeated
   --metrics <host:port>  serve metrics at http://<host:port>/metrics
   -h, --help             show this help
 
@@ -56,7 +61,9 @@ type Environment = Readonly<Record<string, string | undefined>>;
 export function readProxySettings(args: readonly string[], env: Environment): ProxySettings | "help" {
   const { values, command } = parse(args);
   if (values.help === true) return "help";
-  demand(command.length > 0, "name the command of the server after --", USAGE);
+  const http = httpOf(values);
+  const isOne = command.length > 0 !== (http !== undefined);
+  demand(isOne, "name the command of the server after --, or --listen and --upstream", USAGE);
   const rulesFile = values.rules ?? env.DEPUTIZE_MCP_RULES;
   const accept = values.accept === true;
   demand(!accept || rulesFile !== undefined, "--accept needs --rules <file>", USAGE);
@@ -64,13 +71,17 @@ export function readProxySettings(args: readonly string[], env: Environment): Pr
   const service = serviceOf(env);
   const agentKey = keyIn(env, "DEPUTIZE_AGENT_KEY_FILE", "dpza_");
   const verifyKey = keyIn(env, "DEPUTIZE_VERIFY_KEY_FILE", "dpzv_");
-  const isComplete = service !== undefined && agentKey !== undefined && verifyKey !== undefined;
   demand(
-    accept || rules.mode === "observe" || isComplete,
-    "enforce needs DEPUTIZE_URL, DEPUTIZE_AGENT_KEY_FILE and DEPUTIZE_VERIFY_KEY_FILE",
+    http === undefined || agentKey === undefined,
+    "DEPUTIZE_AGENT_KEY_FILE: callers send their own keys",
+  );
+  const hasKeys = verifyKey !== undefined && (agentKey !== undefined || http !== undefined);
+  demand(
+    accept || rules.mode === "observe" || (service !== undefined && hasKeys),
+    "enforce needs DEPUTIZE_URL, DEPUTIZE_VERIFY_KEY_FILE and, without --listen, DEPUTIZE_AGENT_KEY_FILE",
   );
   const metrics = values.metrics === undefined ? undefined : addressOf(values.metrics);
-  return { command, rules, rulesFile, accept, service, agentKey, verifyKey, metrics };
+  return { command, http, rules, rulesFile, accept, service, agentKey, verifyKey, metrics };
 }
 
 /** Returns the environment without the settings of the proxy, which could name secrets. */
@@ -87,6 +98,9 @@ function parse(args: readonly string[]) {
       options: {
         rules: { type: "string" },
         accept: { type: "boolean" },
+        listen: { type: "string" },
+        upstream: { type: "string" },
+        origin: { type: "string", multiple: true },
         metrics: { type: "string" },
         help: { type: "boolean", short: "h" },
       },
@@ -95,6 +109,23 @@ function parse(args: readonly string[]) {
   } catch (error) {
     throw new SettingError(error instanceof Error ? error.message : String(error), USAGE);
   }
+}
+
+type HttpValues = {
+  listen?: string | undefined;
+  upstream?: string | undefined;
+  origin?: string[] | undefined;
+};
+
+function httpOf({ listen, upstream, origin = [] }: HttpValues): ProxySettings["http"] {
+  if (listen === undefined && upstream === undefined) return undefined;
+  demand(listen !== undefined && upstream !== undefined, "--listen and --upstream belong together", USAGE);
+  demand(
+    /^https?:/.test(upstream) && URL.canParse(upstream),
+    "--upstream: must be an http or https URL",
+    USAGE,
+  );
+  return { listen: addressOf(listen), upstream: new URL(upstream), origins: origin };
 }
 
 function readRules(file: string, accept: boolean): ProxyRules {

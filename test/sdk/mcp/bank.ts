@@ -87,7 +87,7 @@ export function bank2({ guard, tools, rules = RULES, options }: BankSettings): s
 }
 
 /** Serves web-standard requests on loopback. */
-async function listen(
+export async function listen(
   handle: (request: Request) => Promise<Response>,
 ): Promise<{ url: URL; stop(): Promise<void> }> {
   const server = createServer(async (incoming, outgoing) => {

@@ -1,6 +1,8 @@
+import { randomUUID } from "node:crypto";
 import { InMemoryTransport as Memory1 } from "@modelcontextprotocol/sdk/inMemory.js";
 import { Server as LowLevel1 } from "@modelcontextprotocol/sdk/server/index.js";
 import { McpServer as McpServer1 } from "@modelcontextprotocol/sdk/server/mcp.js";
+import { WebStandardStreamableHTTPServerTransport as HttpServer1 } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";
 import * as server2 from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
 import { z } from "zod";
@@ -10,6 +12,7 @@ import { type Message, readClientMessage, readServerMessage } from "../../../src
 import { noRules, type ProxyRules, readRulesFile, toolHash } from "../../../src/sdk/proxy/rules_file.ts";
 import { createSession, type ProxyParts } from "../../../src/sdk/proxy/session.ts";
 import { createToolList } from "../../../src/sdk/proxy/tool_list.ts";
+import { listen } from "../mcp/bank.ts";
 
 /** The calls that reached the tools of a server without a guard. */
 export type Reached = { tool: string; arguments: unknown; context: object };
@@ -31,45 +34,80 @@ const SHAPE = {
 const TOOLS = { send_payment: SHAPE, hidden: SHAPE, health: {} };
 const said = (text: string) => ({ content: [{ type: "text" as const, text }] });
 
+type Act = (reached: Reached) => unknown;
+
+function bare1(act: Act): McpServer1 {
+  const mcp = new McpServer1({ name: "bank", version: "1" });
+  for (const [tool, inputSchema] of Object.entries(TOOLS)) {
+    mcp.registerTool(
+      tool,
+      { inputSchema, description: tool },
+      async (given: object, context: object) =>
+        ((await act({ tool, arguments: given, context })) as never) ?? said(`did ${tool}`),
+    );
+  }
+  mcp.registerResource("notes", "bank://notes", {}, () => ({
+    contents: [{ uri: "bank://notes", text: "secret" }],
+  }));
+  return mcp;
+}
+
+function bare2(act: Act): server2.McpServer {
+  const mcp = new server2.McpServer({ name: "bank", version: "1" });
+  for (const [tool, shape] of Object.entries(TOOLS)) {
+    const inputSchema = z.object(shape as typeof SHAPE);
+    mcp.registerTool(
+      tool,
+      { inputSchema, description: tool },
+      async (given: object, context: object) =>
+        ((await act({ tool, arguments: given, context })) as never) ?? said(`did ${tool}`),
+    );
+  }
+  mcp.registerResource("notes", "bank://notes", {}, () => ({
+    contents: [{ uri: "bank://notes", text: "secret" }],
+  }));
+  return mcp;
+}
+
 /** Servers without a guard: what a tool does is up to `act`. */
 export const BARE_SERVERS = {
-  "SDK 1.x": async (act: (reached: Reached) => unknown): Promise<Wire> => {
-    const mcp = new McpServer1({ name: "bank", version: "1" });
-    for (const [tool, inputSchema] of Object.entries(TOOLS)) {
-      mcp.registerTool(
-        tool,
-        { inputSchema, description: tool },
-        async (given: object, context: object) =>
-          ((await act({ tool, arguments: given, context })) as never) ?? said(`did ${tool}`),
-      );
-    }
-    mcp.registerResource("notes", "bank://notes", {}, () => ({
-      contents: [{ uri: "bank://notes", text: "secret" }],
-    }));
+  "SDK 1.x": async (act: Act): Promise<Wire> => {
     const [near, far] = Memory1.createLinkedPair();
-    await mcp.connect(far);
+    await bare1(act).connect(far);
     return near as Wire;
   },
-  "SDK 2.x": async (act: (reached: Reached) => unknown): Promise<Wire> => {
-    const make = () => {
-      const mcp = new server2.McpServer({ name: "bank", version: "1" });
-      for (const [tool, shape] of Object.entries(TOOLS)) {
-        const inputSchema = z.object(shape as typeof SHAPE);
-        mcp.registerTool(
-          tool,
-          { inputSchema, description: tool },
-          async (given: object, context: object) =>
-            ((await act({ tool, arguments: given, context })) as never) ?? said(`did ${tool}`),
-        );
-      }
-      mcp.registerResource("notes", "bank://notes", {}, () => ({
-        contents: [{ uri: "bank://notes", text: "secret" }],
-      }));
-      return mcp;
-    };
+  "SDK 2.x": async (act: Act): Promise<Wire> => {
     const [near, far] = server2.InMemoryTransport.createLinkedPair();
-    serveStdio(make, { transport: far });
+    serveStdio(() => bare2(act), { transport: far });
     return near as Wire;
+  },
+} as const;
+
+/** The same servers over HTTP. `seen` gets the headers of each request. */
+export const HTTP_SERVERS = {
+  /** Each session has its own transport, as servers of the old era do it. */
+  "SDK 1.x": async (act: Act, seen: Headers[]) => {
+    const transports = new Map<string, HttpServer1>();
+    return listen(async (request) => {
+      seen.push(request.headers);
+      const id = request.headers.get("mcp-session-id");
+      const known = id === null ? undefined : transports.get(id);
+      if (known !== undefined) return known.handleRequest(request);
+      if (id !== null) return new Response(null, { status: 404 });
+      const transport = new HttpServer1({
+        sessionIdGenerator: randomUUID,
+        onsessioninitialized: (session) => void transports.set(session, transport),
+      });
+      await bare1(act).connect(transport);
+      return transport.handleRequest(request);
+    });
+  },
+  "SDK 2.x": async (act: Act, seen: Headers[]) => {
+    const handler = server2.createMcpHandler(() => bare2(act));
+    return listen((request) => {
+      seen.push(request.headers);
+      return handler.fetch(request);
+    });
   },
 } as const;
 

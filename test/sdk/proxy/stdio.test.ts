@@ -1,6 +1,8 @@
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -39,19 +41,24 @@ function start(args: string[], env: Record<string, string> = {}, command = [proc
   const child = spawn(process.execPath, all, { cwd: folder, env: { PATH: `${process.env.PATH}`, ...env } });
   children.push(child);
   const said: string[] = [];
-  const ready = new Promise<void>((resolve) => {
-    createInterface({ input: child.stderr }).on("line", (line) => {
-      said.push(line);
-      if (line === "ready") resolve();
-    });
-  });
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const errors = createInterface({ input: child.stderr }).on("line", (line) => said.push(line));
+  /** Waits for a line of the server, or for a line of the proxy with this message. */
+  const until = async (isIt: (line: string) => boolean) => {
+    for (;;) {
+      const found = said.find(isIt);
+      if (found !== undefined) return found;
+      await once(errors, "line");
+    }
+  };
+  const line = async (msg: string) => JSON.parse(await until((each) => each.includes(`"msg":"${msg}"`)));
+  const ready = until((each) => each === "ready").catch(() => undefined);
+  const answers = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const ended = once(child, "close") as Promise<[number | null, string | null]>;
   return {
-    ...{ child, said, ended, ready },
+    ...{ child, said, ended, ready, line },
     send: (message: object) => child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`),
     raw: (text: string) => child.stdin.write(text),
-    receive: async () => JSON.parse((await lines.next()).value ?? "null"),
+    receive: async () => JSON.parse((await answers.next()).value ?? "null"),
   };
 }
 
@@ -149,6 +156,31 @@ describe("deputize mcp-proxy", () => {
     terminated.child.kill("SIGTERM");
     expect(await terminated.ended).toEqual([null, "SIGTERM"]);
     expect(await start([], {}, [join(folder, "absent")]).ended).toEqual([127, null]);
+  });
+
+  test("serves HTTP and metrics until a signal ends it", async () => {
+    const upstream = createServer((_, response) => {
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end('{"jsonrpc":"2.0","id":1,"result":{}}');
+    });
+    await once(upstream.listen(0, "127.0.0.1"), "listening");
+    const { port } = upstream.address() as AddressInfo;
+    const options = ["--upstream", `http://127.0.0.1:${port}/mcp`, "--metrics", "127.0.0.1:0"];
+    const { child, line, ended } = start(["--listen", "127.0.0.1:0", ...options], {}, []);
+    const metrics = await line("metrics");
+    const listening = await line("listening");
+    const answer = await fetch(`http://127.0.0.1:${listening.port}/mcp`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"pay"}}',
+    });
+    expect(await answer.json()).toMatchObject({ result: {} });
+    const text = await (await fetch(`http://127.0.0.1:${metrics.port}/metrics`)).text();
+    expect(text).toContain('deputize_mcp_proxy_enforced{server="server"} 0');
+    child.kill("SIGTERM");
+    expect(await ended).toEqual([0, null]);
+    upstream.close();
+    upstream.closeAllConnections();
   });
 
   test("ends a server whose message is too large", async () => {
