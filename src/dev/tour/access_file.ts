@@ -17,7 +17,7 @@ export type Access = {
 };
 
 /** Shell lines that each run an agent. The second one needs Python 3.11 or newer and its `venv`. */
-export type AgentLines = { typescript: string; python: string };
+export type AgentLines = { javascript: string; python: string };
 
 /** Access data after a tour that did not finish. */
 export type KnownAccess = Partial<Access> & Pick<Access, "base_url" | "owner_email">;
@@ -65,9 +65,9 @@ export function tryItYourself(access: KnownAccess, folder: string, agents?: Agen
           "",
           ...curlLines(access),
           "",
-          `An agent that orders from a guarded shop, in TypeScript and in Python (3.11 or newer). Change it in ${folder}/agents:`,
+          `An agent that orders from a guarded shop, in JavaScript and in Python (3.11 or newer). Change them in ${folder}/agents:`,
           "",
-          agents.typescript,
+          agents.javascript,
           agents.python,
         ]
       : ["Everything is up, but there is no delegation to try."];

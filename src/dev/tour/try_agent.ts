@@ -98,7 +98,7 @@ async function writeAgents(
   // The values take precedence over variables of the reader's shell, which `--env-file` would keep.
   const run = "env $(cat values.env)";
   return {
-    typescript: `(${enter} && ${run} ${shellWord(process.execPath)} ${basename(AGENT)})`,
+    javascript: `(${enter} && ${run} ${shellWord(process.execPath)} ${basename(AGENT)})`,
     python: `(${enter} && ${install} && ${run} .venv/bin/python ${basename(PYTHON_AGENT)})`,
   };
 }

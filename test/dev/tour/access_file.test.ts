@@ -168,9 +168,9 @@ describe("the access data", () => {
 
   test("contains the commands, the API key and the agents after a complete tour", () => {
     const access = known({ application, certId: "cert-1", granted: ["data:read"] });
-    const shown = tryItYourself(access, "/x", { typescript: "run-typescript", python: "run-python" });
+    const shown = tryItYourself(access, "/x", { javascript: "run-javascript", python: "run-python" });
     expect(shown.filter((line) => line.includes("curl"))).toHaveLength(3);
-    expect(shown).toEqual(expect.arrayContaining(["run-typescript", "run-python"]));
+    expect(shown).toEqual(expect.arrayContaining(["run-javascript", "run-python"]));
     expect(shown.slice(-4)).toEqual([
       expect.stringMatching(/^Console .* http:\/\/127\.0\.0\.1:1\/console .*\/dev\/mailbox\)$/),
       expect.stringMatching(/^API reference +http:\/\/127\.0\.0\.1:1\/docs$/),
