@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { endCustomerConnection } from "../../src/platforms/connections/connection_changes.ts";
 import { type Person, startApi, type TestApi } from "../support/api.ts";
@@ -139,6 +140,32 @@ describe("a customer connection", () => {
     );
   });
 
+  test("has at most 100 live agents", async () => {
+    const customer = await connect(api, shop);
+    const agentId = await createAgent(api.client(), customer);
+    const agent = (await api.db("agents").where({ agent_id: agentId }).first())!;
+    const more = Array.from({ length: 98 }, () => ({
+      ...agent,
+      agent_id: randomBytes(16).toString("hex"),
+      vault_key_id: null,
+      public_key: JSON.stringify(agent.public_key) as never,
+      attestation: null,
+    }));
+    await api.db.batchInsert("agents", more);
+    await createAgent(api.client(), customer);
+    await expect(createAgent(api.client(), customer)).rejects.toThrow("rate_limited");
+    await api.db("agents").where({ agent_id: agentId }).update({ disabled_at: api.clock.now() });
+    await createAgent(api.client(), customer);
+  });
+
+  test("loses its keys when a former version removes the platform, which knows no customers", async () => {
+    const other = await publisher(api);
+    const customer = await connect(api, other);
+    const { platformId } = other.platform;
+    await api.db("platforms").where({ platform_id: platformId }).update({ removed_at: api.clock.now() });
+    await expect.poll(async () => (await self(customer.apiKey)).status).toBe(401);
+  });
+
   test("ends for either side with its keys, agents, requests and certificates", async () => {
     for (const side of ["publisher", "customer"] as const) {
       const customer = await connect(api, shop);
@@ -169,7 +196,7 @@ describe("a customer connection", () => {
     await expect(end(shop.person.accountId, shop.platform)).rejects.toMatchObject({ code: "not_found" });
   });
 
-  test("ends with its platform, and with the account of either side", async () => {
+  test("ends with its platform", async () => {
     const other = await publisher(api);
     const [first, second] = [await connect(api, other), await connect(api, other)];
     const { certId } = await lend(api, first);

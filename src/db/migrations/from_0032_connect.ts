@@ -28,6 +28,19 @@ create unique index connections_customers on connections (product_id, customer_a
   where product_id is not null and removed_at is null;
 create index connections_customer on connections (customer_account_id) where customer_account_id is not null;
 
+-- The keys of a removed platform's customers end with it, whichever process removes it.
+create function end_customer_keys() returns trigger language plpgsql as $$
+begin
+  update api_keys k set retires_at = new.removed_at from connections c
+  where c.product_id = new.platform_id and c.removed_at is null and k.connection_id = c.connection_id
+    and (k.retires_at is null or k.retires_at > new.removed_at);
+  update narrow_keys k set ended_at = new.removed_at, undelivered_sealed = null from connections c
+  where c.product_id = new.platform_id and c.removed_at is null and k.connection_id = c.connection_id and k.ended_at is null;
+  return null;
+end $$;
+create trigger platforms_removed after update of removed_at on platforms
+  for each row when (old.removed_at is null and new.removed_at is not null) execute function end_customer_keys();
+
 -- The only connection at which the certificate counts: its own, if this is a customer's. Null: every connection that
 -- accepts the root, except customer connections.
 alter table certificates add column only_at uuid;

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Clock } from "../../clock.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import type { AgentRow, Json } from "../../db/tables.ts";
-import { ApiError } from "../../errors.ts";
+import { ApiError, rateLimited } from "../../errors.ts";
 import { appendEvents } from "../../events/outbox.ts";
 import { isKeyId } from "../../ids.ts";
 import type { AgentType } from "../../input/platform_fields.ts";
@@ -65,21 +65,39 @@ type VaultKey = Awaited<ReturnType<VaultClient["createKey"]>>;
 /**
  * Creates a custodial agent. The vault creates and keeps its hybrid key under the platform's ceiling. The
  * key's id becomes the agent's id. Throws `invalid_request`, `not_found`, `external_conflict`,
- * `VaultUnavailable`, `VaultRefused`.
+ * `VaultUnavailable`, `VaultRefused`, and `rate_limited` if a customer connection has 100 live agents.
  */
 export async function createAgent(deps: CreateAgentDeps, newAgent: NewAgent): Promise<AgentRow> {
   checkNewName(newAgent.name);
   const connection = await findPrincipalConnection(deps.db, newAgent.accountId, newAgent.connectionId);
+  await checkRoom(deps.db, connection);
   const key = await createVaultKey(deps, newAgent, connection);
   const agent = await deps.db.transaction(async (tx) => {
     await lockConnection(tx, connection.connection_id);
     const current = await findPrincipalConnection(tx, newAgent.accountId, connection.connection_id);
     await newAgent.check?.(tx);
+    await checkRoom(tx, current);
     return insertAgent(tx, newAgent, key, { now: deps.clock.now(), stale: hasChanged(connection, current) });
   });
   if (agent.vault_due_at !== null) await syncVault(deps, connection.connection_id);
   return agent;
 }
+
+/** The most live agents of a customer connection. */
+const MAX_CUSTOMER_AGENTS = 100;
+
+/** Throws `rate_limited` if a customer connection has no room for another agent. */
+async function checkRoom(
+  db: Database | Transaction,
+  { connection_id, is_customer }: PrincipalConnection,
+): Promise<void> {
+  if (!is_customer) return;
+  const [live] = await db("agents").where({ connection_id }).whereNull("disabled_at").count();
+  if (Number(live?.count) < MAX_CUSTOMER_AGENTS) return;
+  throw rateLimited(`The customer connection has ${MAX_CUSTOMER_AGENTS} agents. Delete one`, DAY_MS);
+}
+
+const DAY_MS = 86_400_000;
 
 /** The idempotency key for the vault covers every value that the vault compares between two attempts. */
 async function createVaultKey(
