@@ -132,7 +132,8 @@ print(json.dumps([d.requires, d.version, sorted(map(str, d.files))]))`;
     }
     await symlink(join(PACKAGE, "deputize"), join(folder, "deputize"));
     await symlink(TESTS, join(folder, "tests"));
-    const settings = { include: ["deputize", "tests"], extraPaths: [python.folder], pythonVersion: "3.11" };
+    const folders = { include: ["deputize", "tests"], strict: ["deputize"] };
+    const settings = { ...folders, extraPaths: [python.folder], pythonVersion: "3.11" };
     await writeFile(join(folder, "pyrightconfig.json"), JSON.stringify(settings));
     const program = join(`${pyright}`, "node_modules/pyright/index.js");
     const { code, said } = await ran(process.execPath, [program, "-p", folder]);

@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 
 from .enforcement import Refusal
 from .operation import BoundOperation
+from .protocol.plain import is_mapping, is_sequence
 from .record import VerificationRecord
 
 # How an allowed action ended. The guard sends it to `POST …/invocations/{id}/outcome`.
@@ -56,14 +57,13 @@ def grant_authority(
     """Creates the authority for an allowed action."""
     answer = record.answer
     scopes = answer.get("granted_scope")
+    granted = scopes if is_sequence(scopes) else ()
     return Authority(
         required_scope=required_scope,
         agent_id=_text(answer.get("agent_id")),
         human_id=_text(answer.get("human_id")),
         cert_id=_text(answer.get("cert_id")),
-        granted_scope=tuple(each for each in scopes if isinstance(each, str))
-        if isinstance(scopes, tuple)
-        else (),
+        granted_scope=tuple(each for each in granted if isinstance(each, str)),
         receipt_id=receipt_id_of(answer),
         receipt_hash=_text(answer.get("receipt_hash")),
         operation=record.operation,
@@ -76,7 +76,7 @@ def grant_authority(
 def receipt_id_of(answer: Mapping[str, Any]) -> str | None:
     """Returns the receipt's id from a response of verify, if the response contains a receipt."""
     receipt = answer.get("receipt")
-    return _text(receipt.get("receipt_id")) if isinstance(receipt, Mapping) else None
+    return _text(receipt.get("receipt_id")) if is_mapping(receipt) else None
 
 
 def _text(value: object) -> str | None:

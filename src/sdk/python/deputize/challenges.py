@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .protocol.plain import is_object
 from .service.exchange import Answer, Exchange
 
 
@@ -58,8 +59,9 @@ def read_challenge(exchange: Exchange) -> Challenge | None:
         body = json.loads(exchange.body)
     except (ValueError, RecursionError):
         return None
-    fields = body if isinstance(body, dict) else {}
-    challenge, expires_at = fields.get("challenge"), fields.get("expires_at")
+    if not is_object(body):
+        return None
+    challenge, expires_at = body.get("challenge"), body.get("expires_at")
     if isinstance(challenge, str) and isinstance(expires_at, str):
         return Challenge(challenge, expires_at)
     return None

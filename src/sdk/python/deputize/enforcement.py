@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from .protocol.errors import ProtocolError
+from .protocol.plain import is_object
 from .protocol.strict_json import parse_json
 from .service.exchange import MAX_ANSWER_BYTES, Exchange, Unanswered
 
@@ -74,7 +75,7 @@ def rule(exchange: Exchange) -> Ruling:
     if exchange.status != 400:
         return Ruling("unexpected_status", exchange.status, fields, NO_DECISION)
     error = fields.get("error")
-    if isinstance(error, dict) and error.get("code") == "invalid_scope":
+    if is_object(error) and error.get("code") == "invalid_scope":
         return Ruling("invalid_scope", 400, fields, NO_DECISION)
     return Ruling("bad_proof", 400, fields, NO_AUTHORITY)
 
@@ -107,4 +108,4 @@ def _read_object(body: bytes) -> dict[str, Any] | None:
         value = parse_json(body, max_bytes=MAX_ANSWER_BYTES, max_depth=_MAX_DEPTH)
     except ProtocolError:
         return None
-    return value if isinstance(value, dict) else None
+    return value if is_object(value) else None

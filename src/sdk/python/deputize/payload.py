@@ -1,13 +1,13 @@
 """Payloads: what an action works on, and what its proof is bound to."""
 
-from collections.abc import Mapping
 from enum import Enum
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from .protocol.canonical import canonical_bytes
 from .protocol.errors import ProtocolError
+from .protocol.plain import is_mapping, is_sequence
 
 _MAX_DEPTH = 64
 
@@ -29,8 +29,10 @@ def frozen_copy(value: object) -> object:
     """
     if value is ABSENT:
         return ABSENT
-    if isinstance(value, bytes | bytearray | memoryview):
+    if isinstance(value, bytes | bytearray):
         return bytes(value)
+    if isinstance(value, memoryview):
+        return cast(memoryview, value).tobytes()
     return _copy_of(value, 0)
 
 
@@ -52,9 +54,9 @@ def _copy_of(value: object, depth: int) -> object:
         return 0 if value == 0 else value
     if depth >= _MAX_DEPTH:
         raise ProtocolError("too_deep", f"more than {_MAX_DEPTH} levels of nesting")
-    if type(value) in (list, tuple) and isinstance(value, list | tuple):
+    if type(value) in (list, tuple) and is_sequence(value):
         return tuple(_copy_of(item, depth + 1) for item in value)
-    if type(value) in (dict, MappingProxyType) and isinstance(value, Mapping):
+    if type(value) in (dict, MappingProxyType) and is_mapping(value):
         return MappingProxyType({_key_of(key): _copy_of(value[key], depth + 1) for key in value})
     raise TypeError(f"a payload must be plain data, not a {type(value).__name__}")
 

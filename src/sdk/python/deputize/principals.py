@@ -14,7 +14,7 @@ def root_ids(value: object) -> frozenset[str]:
     """Returns a copy of the accepted root ids. Raises TypeError for anything else, also for one id."""
     if not isinstance(value, list | tuple | Set):
         raise TypeError("principals: must be a list or set of root ids, or a function that returns one")
-    ids = cast(list[object], list(value))
+    ids = list(cast(Collection[object], value))
     if not all(isinstance(each, str) and _ROOT_ID.fullmatch(each) for each in ids):
         raise TypeError("principals: root ids have 32 lower-case hex digits")
     return frozenset(cast(list[str], ids))

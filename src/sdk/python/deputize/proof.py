@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .protocol.errors import ProtocolError
+from .protocol.plain import is_mapping, is_object
 from .protocol.strict_json import parse_json
 
 ProofSource = str | Mapping[str, Any]
@@ -35,13 +36,13 @@ def read_proof(source: object) -> Proof | None:
     """
     if isinstance(source, str):
         return _read_text(source.strip())
-    if not isinstance(source, Mapping):
+    if not is_mapping(source):
         return None
     if "proof_bundle" in source:
         bundle = source["proof_bundle"]
         if isinstance(bundle, str):
             return _read_text(bundle.strip())
-        return _read_written(bundle) if isinstance(bundle, Mapping) else None
+        return _read_written(bundle) if is_mapping(bundle) else None
     reference = source.get("proof_ref")
     return _reference(reference) if isinstance(reference, str) and len(reference) <= _MAX_TEXT else None
 
@@ -86,7 +87,7 @@ def _read_bundle(text: str) -> Proof | None:
         value = parse_json(text.encode("utf-8"))
     except (ProtocolError, UnicodeEncodeError):
         return None
-    if not isinstance(value, dict):
+    if not is_object(value):
         return None
     agent_id = value.get("agent_id")
     return Proof("proof_bundle", text, agent_id if isinstance(agent_id, str) else None)

@@ -96,7 +96,7 @@ class Service:
         demand("@" not in base_url, "base_url: must not contain a user name or password")
         demand("?" not in base_url and "#" not in base_url, "base_url: must not contain a query or fragment")
         demand(
-            callable(api_key) or (isinstance(api_key, str) and _is_key(api_key)),
+            callable(api_key) or _is_key(api_key),
             "api_key: must be visible ASCII characters, or a function that returns them",
         )
         self._base = base_url.rstrip("/")
@@ -118,7 +118,7 @@ class Service:
             key = self._api_key()
         except Exception:
             return None
-        return key if isinstance(key, str) and _is_key(key) else None
+        return key if _is_key(key) else None
 
 
 def demand(holds: bool, message: str) -> None:
@@ -135,5 +135,5 @@ def _is_url(text: str) -> bool:
         return False
 
 
-def _is_key(text: str) -> bool:
-    return re.fullmatch(r"[\x21-\x7e]+", text) is not None
+def _is_key(given: object) -> bool:
+    return isinstance(given, str) and re.fullmatch(r"[\x21-\x7e]+", given) is not None

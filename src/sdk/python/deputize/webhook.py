@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Literal, NoReturn
 
+from .protocol.plain import is_object
+
 _TOLERANCE_SECONDS = 300
 _TIMESTAMP = re.compile(r"[0-9]{1,15}")
 
@@ -153,7 +155,7 @@ def _read_object(raw_body: bytes) -> dict[str, Any] | None:
         body = json.loads(raw_body.decode("utf-8", "replace"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return None
-    return body if isinstance(body, dict) else None
+    return body if is_object(body) else None
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from ..operation import BoundOperation, Operation, Verifier, bind_operation
 from ..payload import ABSENT
+from ..protocol.plain import is_object
 from ..question import demand_scope
 from ..service.exchange import Exchanger
 from ..settings import GuardSettings, Service, demand
@@ -287,8 +288,10 @@ def _refusal_of(response: Response, invocation_id: str) -> AgentError | None:
         body = response.json()
     except (ValueError, RecursionError):
         return None
-    error = body.get("error") if isinstance(body, dict) else None
-    if not isinstance(error, dict) or body.get("invocation_id") != invocation_id:
+    if not is_object(body) or body.get("invocation_id") != invocation_id:
+        return None
+    error = body.get("error")
+    if not is_object(error):
         return None
     code = error.get("code")
     expected = 503 if code == "verification_unavailable" else 403

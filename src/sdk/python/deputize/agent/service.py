@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 
 from ..operation import BoundOperation, Verifier
+from ..protocol.plain import is_object
 from ..service.exchange import Answer, Exchanger
 from ..service.own_key import OWN_KEY_PATH, LookUp, read_object, read_own_key
 from ..settings import Service, demand
@@ -164,7 +165,7 @@ def _read(answer: Answer) -> Reply:
 
 def _code_of(body: Mapping[str, Any]) -> str:
     error = body.get("error")
-    given = error.get("code") if isinstance(error, dict) else None
+    given = error.get("code") if is_object(error) else None
     return given if isinstance(given, str) and _CODE.fullmatch(given) else "unexpected_answer"
 
 

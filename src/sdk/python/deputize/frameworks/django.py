@@ -11,6 +11,7 @@ from django.http.response import HttpResponseBase
 
 from ..authority import Authority
 from ..payload import ABSENT
+from ..protocol.plain import is_object
 from ..route import Body, RequestView, Route, outcome_of_status
 from .body import is_other_type, read_body
 from .wsgi import NO_STORE, Rejection, authorize_request, target_of
@@ -86,7 +87,7 @@ def _view_of(guard: "Guard", request: HttpRequest) -> RequestView:
 def _target_of(request: HttpRequest) -> str:
     # Only a WSGI server makes the environment. Django's path has the prefix of the application already.
     environ = getattr(request, "environ", None)
-    return target_of(environ) if isinstance(environ, dict) else request.get_full_path()
+    return target_of(environ) if is_object(environ) else request.get_full_path()
 
 
 def _body_of(request: HttpRequest) -> Body:

@@ -2,8 +2,10 @@
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from types import MappingProxyType
+from typing import cast
 
 from .errors import ProtocolError
 
@@ -39,12 +41,14 @@ def _written(value: object, depth: int) -> str:
     if depth >= _MAX_DEPTH:
         raise ProtocolError("too_deep", f"more than {_MAX_DEPTH} levels of nesting")
     if isinstance(value, list | tuple):
-        return f"[{','.join(_written(item, depth + 1) for item in value)}]"
-    for key in value:
-        if not isinstance(key, str):
-            raise ProtocolError("unsupported_value", "the keys of an object must be text")
+        items = cast(Sequence[object], value)
+        return f"[{','.join(_written(item, depth + 1) for item in items)}]"
+    mapping = cast(Mapping[object, object], value)
+    keys = [key for key in mapping if isinstance(key, str)]
+    if len(keys) < len(mapping):
+        raise ProtocolError("unsupported_value", "the keys of an object must be text")
     # Python orders text by code point, which is the order of its UTF-8 bytes.
-    members = (f"{_text(key)}:{_written(value[key], depth + 1)}" for key in sorted(value))
+    members = (f"{_text(key)}:{_written(mapping[key], depth + 1)}" for key in sorted(keys))
     return f"{{{','.join(members)}}}"
 
 

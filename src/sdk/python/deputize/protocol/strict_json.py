@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from .canonical import MAX_SAFE_INTEGER, well_formed
 from .errors import ProtocolError
+from .plain import is_object, is_sequence
 
 MAX_DOCUMENT_BYTES = 131_072
 MAX_DOCUMENT_DEPTH = 16
@@ -91,11 +92,11 @@ def _check(value: object, depth: int) -> None:
     """Checks what the parser accepts: lone surrogates and deep nesting. `depth`: levels that are left."""
     if isinstance(value, str):
         well_formed(value)
-    elif isinstance(value, dict | list):
+    elif is_object(value) or is_sequence(value):
         if depth == 0:
             raise ProtocolError("too_deep", "too many objects and arrays are open")
         for item in value:
             _check(item, depth - 1)
-        if isinstance(value, dict):
+        if is_object(value):
             for member in value.values():
                 _check(member, depth - 1)

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from ..operation import Verifier
 from ..protocol.errors import ProtocolError
+from ..protocol.plain import is_object
 from ..protocol.strict_json import parse_json
 from .exchange import MAX_ANSWER_BYTES
 
@@ -75,7 +76,7 @@ def read_object(body: bytes) -> Mapping[str, Any]:
         value = parse_json(body, max_bytes=MAX_ANSWER_BYTES, max_depth=32)
     except ProtocolError:
         return {}
-    return value if isinstance(value, dict) else {}
+    return value if is_object(value) else {}
 
 
 def _text(value: object) -> str:
