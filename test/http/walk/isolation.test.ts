@@ -4,7 +4,7 @@ import { contract } from "./documented.ts";
 import { type DatabaseWatch, watchDatabase } from "./fingerprint.ts";
 import { type IdPlace, idPlacesOf, otherwise } from "./isolation.ts";
 import type { Operation, SeenAnswer } from "./openapi_document.ts";
-import { ASKED_SCOPE, SCOPE, type Scene, setScene, shareScenes, spends } from "./scene.ts";
+import { ASKED_SCOPE, customerScene, SCOPE, type Scene, setScene, shareScenes, spends } from "./scene.ts";
 import { wholeApi } from "./world.ts";
 
 const api = wholeApi();
@@ -16,11 +16,15 @@ let victim: Scene;
 let stranger: Scene;
 /** A scene with a second connection of the victim's account. */
 let sibling: Scene;
+/** Scenes of two customers of the stranger's platform. The one attacks the other. */
+let customer: Scene;
+let otherCustomer: Scene;
 
 beforeAll(async () => {
   victim = await setScene(api, { organization: true });
   sibling = await setScene(api, { organization: true, person: victim.person });
   stranger = await setScene(api, { organization: true });
+  [customer, otherCustomer] = [await customerScene(api, stranger), await customerScene(api, stranger)];
   watch = await watchDatabase(api.db);
 });
 
@@ -116,22 +120,28 @@ function toldBy(answer: SeenAnswer): string {
 
 const choicesOf = ({ security }: Operation, scene: Scene) =>
   (security.length === 0 ? [{}] : security).flatMap((way, choice) =>
-    scene === sibling && !("api_key" in way) ? [] : [choice],
+    [sibling, customer].includes(scene) && !("api_key" in way) ? [] : [choice],
   );
+
+/** Ids that both customers have from their platform. */
+const SHARED = ["workspace_id", "human_id", "platform_id", "delivery_id", "recovery_id"];
+
+const victimOf = (attacker: Scene) => (attacker === customer ? otherCustomer : victim);
 
 type Attempt = { operation: Operation; id: IdPlace; attacker: Scene; expected: string };
 
-/** Returns an attacker and the credentials for each attempt. The sibling has only an API key. */
+/** Returns an attacker and the credentials for each attempt. The sibling and the customer have only a key. */
 const attemptsAt = (operation: Operation, { name }: IdPlace) =>
-  [stranger, sibling]
+  [stranger, sibling, customer]
     .filter((attacker) => attacker !== sibling || name !== "workspace_id")
+    .filter((attacker) => attacker !== customer || !SHARED.includes(name))
     .flatMap((attacker) => choicesOf(operation, attacker).map((choice) => ({ attacker, choice })));
 
 /** Calls an operation with the victim's id. Everything else belongs to the attacker. */
 async function attempt({ operation, id, attacker, expected }: Attempt, credentials: Draft["headers"]) {
   const draft = await wellFounded(operation, attacker, id.place);
   await watch.changes();
-  const answer = await send(api.url, withId(draft, id, idAt(id, victim)), credentials);
+  const answer = await send(api.url, withId(draft, id, idAt(id, victimOf(attacker))), credentials);
   expect([contract.violations(operation, answer), toldBy(answer)]).toEqual([[], expected]);
   if (answer.status >= 400) expect(await watch.changes()).toEqual([]);
   return { draft, answer };
@@ -147,14 +157,15 @@ describe("isolation between accounts", () => {
   test.each(places)(
     "the ids of a different account or connection get the same response as unknown ids in %s",
     async (key, operation, id) => {
-      const expected = otherwise[key]?.answers ?? "404";
+      const { answers = "404", customer: ofCustomer = answers } = otherwise[key] ?? {};
       for (const { attacker, choice } of attemptsAt(operation, id)) {
+        const expected = attacker === customer ? ofCustomer : answers;
         const credentials = credentialsOf(operation, attacker, choice);
         const { draft, answer } = await attempt({ operation, id, attacker, expected }, credentials);
         if (expected !== "404" || !id.place.startsWith("path.")) continue;
         const nothing = id.name === "agent_id" ? "0".repeat(32) : "none";
         expect((await send(api.url, withId(draft, id, nothing), credentials)).text).toBe(answer.text);
-        const { params } = draftOf(operation, victim);
+        const { params } = draftOf(operation, victimOf(attacker));
         expect(toldBy(await send(api.url, { ...draft, params }, credentials))).toBe("404");
       }
     },

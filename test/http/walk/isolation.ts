@@ -38,9 +38,9 @@ function isId(name: string): boolean {
 
 /**
  * Expected responses to another account's id, if not 404, and why they reveal nothing. `own`: the response to
- * the caller's own id, if that is refused too.
+ * the caller's own id, if that is refused too. `customer`: the response to one customer about another.
  */
-export const otherwise: Record<string, { answers: string; own?: string; why: string }> = {
+export const otherwise: Record<string, { answers: string; own?: string; customer?: string; why: string }> = {
   "accept_principal path.human_id": {
     answers: "200",
     own: "400 invalid_principal",
@@ -84,6 +84,7 @@ export const otherwise: Record<string, { answers: string; own?: string; why: str
   "report_outcome body.receipt_id": { answers: "409 outcome_conflict", why: "like any id but the right one" },
   "create_challenge query.verifier_connection_id": {
     answers: "200",
+    customer: "404",
     why: "a challenge is no secret, and only the named verifier can use a proof over it",
   },
   "present_proof body.verifier_connection_id": {

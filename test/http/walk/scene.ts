@@ -13,6 +13,7 @@ import {
   selfRequest,
   type TestPlatform,
 } from "../../support/platform_world.ts";
+import { ask, connect, lend } from "../../support/two_companies.ts";
 import type { Operation } from "./openapi_document.ts";
 
 export const SCOPE = "payments:send";
@@ -81,6 +82,47 @@ export async function setScene(
   const scene = actsOf(api, { person, platform, agentId });
   const approved = await selfRequest(person, platform.connectionId);
   const { body: certificate } = await approve(person, approved, [SCOPE]);
+  const certId = String(certificate.cert_id);
+  const approver = await person.client.post("/v1/service/cluster-approvers", {
+    cluster: "c1",
+    username: "somebody",
+  });
+  await api.client().signIn(person.email);
+  const { body: signedIn } = await person.client.get("/v1/auth/sessions");
+  const elsewhere = (signedIn as SessionsAnswer).sessions.find(({ current }) => !current);
+  return {
+    ...scene,
+    ...(await keyedObjects(scene)),
+    sessionId: String(elsewhere?.session_id),
+    ...(await sent(api, platform)),
+    ...(organization
+      ? await peopleOf(api, person)
+      : { memberId: randomUUID(), invitationId: randomUUID(), domain: "example.com" }),
+    approverId: String(approver.body.approver_id),
+    requestId: await selfRequest(person, platform.connectionId),
+    certId,
+    epoch: await leaderOf(api, "c1"),
+  };
+}
+
+/**
+ * Creates the scene of a new customer of the platform of `base`, for calls with the API key of the customer's
+ * connection. Everything that needs a session is that of `base`.
+ */
+export async function customerScene(api: TestApi, base: Scene): Promise<Scene> {
+  const { person, platform } = base;
+  const customer = await connect(api, { person, platform }, { scopes: [SCOPE, ASKED_SCOPE] });
+  const { agentId, certId } = await lend(api, customer, { scope: [SCOPE] });
+  const place = { platformId: platform.platformId, answer: platform.answer };
+  const { connectionId, apiKey } = customer;
+  const scene = actsOf(api, { person, platform: { ...place, connectionId, apiKey }, agentId });
+  const requestId = await ask(api, customer, { agentId, scope: [SCOPE] });
+  return { ...base, ...scene, ...(await keyedObjects(scene)), certId, requestId };
+}
+
+/** Makes the calls of an application with the scene's API key: a decision, keys, and an agent that asks. */
+async function keyedObjects(scene: ReturnType<typeof actsOf>) {
+  const { platform, agentId } = scene;
   const invocationId = randomUUID();
   const operation = scene.operation(invocationId);
   const { proof_bundle } = await scene.proof(operation);
@@ -90,10 +132,6 @@ export async function setScene(
     required_scope: SCOPE,
   });
   if (decided.body.decision !== "allow") throw new Error(decided.text);
-  const approver = await person.client.post("/v1/service/cluster-approvers", {
-    cluster: "c1",
-    username: "somebody",
-  });
   const createKey = async (wish: object) =>
     (await scene.keyed("POST", `/v1/service/connections/${platform.connectionId}/keys`, wish)).body;
   const agentKey = await createKey({ role: "agent", agent_id: agentId });
@@ -110,27 +148,14 @@ export async function setScene(
     context: { purpose: "Share the report" },
   });
   const asked = await scene.keyed("POST", "/v1/service/access-requests", asking());
-  await api.client().signIn(person.email);
-  const { body: signedIn } = await person.client.get("/v1/auth/sessions");
-  const elsewhere = (signedIn as SessionsAnswer).sessions.find(({ current }) => !current);
   return {
-    ...scene,
-    sessionId: String(elsewhere?.session_id),
-    ...(await sent(api, platform)),
-    ...(organization
-      ? await peopleOf(api, person)
-      : { memberId: randomUUID(), invitationId: randomUUID(), domain: "example.com" }),
     ...{ evaluationId, asking, askedId: String((asked.body.task as { id: string }).id) },
-    approverId: String(approver.body.approver_id),
     sparedChallenge: await scene.challenge(),
-    requestId: await selfRequest(person, platform.connectionId),
-    certId: String(certificate.cert_id),
     keyPrefix: String(agentKey.api_key_prefix),
     agentKey: String(agentKey.api_key),
     verifyKey: String((await createKey({ role: "verify" })).api_key),
     receiptId: String((decided.body.receipt as { receipt_id: string }).receipt_id),
     invocationId,
-    epoch: await leaderOf(api, "c1"),
   };
 }
 
