@@ -16,6 +16,7 @@ const BENCHES: Record<string, string> = {
   flood: "More calls than can be decided: waits, refusals, and what a flood does to another account",
   present: "Challenges and presented proofs a second",
   protected_call: "Whole protected calls, proved first, against calls that get a challenge first",
+  mcp_proxy: "Calls of an MCP tool through the proxy, against calls without it",
   stock: "Decisions beside many certificates and a long history, against few and none",
   verify_peer: "Decisions that are kept and charged, against checks that keep nothing or --peer <command>",
   decision_statement: "The deciding statement alone: own authority, an accepted principal's, no credit",
