@@ -215,7 +215,7 @@ describe("an attack on an agent that may ask", () => {
     access_request: { endpoint: "https://mallory.example" },
   });
 
-  test("cannot make it ask for another scope, or about another action than the one that it described", async () => {
+  test("cannot make it ask for another scope or about another action: attacks 14 and 20", async () => {
     const genuine = (await caught(pay(await agentOf(app), {}, { ask: undefined }))) as Denied;
     const other = await askingAgent(world);
     const foreign = await other.refused();

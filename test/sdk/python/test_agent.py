@@ -135,9 +135,9 @@ def test_repeats_only_what_was_not_done(service: Service) -> None:
 
 
 def test_says_whether_anything_was_sent_to_a_silent_application(service: Service) -> None:
-    service.answer = answering(lambda _: b"")
+    service.answer = answering(lambda _: b"no HTTP\r\n\r\n")
     for address, code in (("http://127.0.0.1:1", "not_sent"), (service.url, "no_answer")):
-        agent = agent_of(service, verifiers={address: SHOP}, timeout=0.5)
+        agent = agent_of(service, verifiers={address: SHOP})
         with pytest.raises(Unanswered, match=code):
             agent.fetch(address, scope=SCOPE)
 
