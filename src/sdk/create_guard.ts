@@ -15,7 +15,7 @@ import {
 } from "./record.ts";
 import { type Exchange, exchange } from "./service/exchange.ts";
 import { createLookUp, OWN_KEY_PATH, readObject, readOwnKey } from "./service/own_key.ts";
-import { type GuardSettings, readSettings } from "./settings.ts";
+import { type GuardSettings, readGuardSettings } from "./settings.ts";
 
 /** The result of a guarded action. */
 export type Run<T> =
@@ -52,7 +52,7 @@ export type Guard = {
 
 /** Creates a guard. Throws TypeError for invalid settings. Does not connect before the first call. */
 export function createGuard(guardSettings: GuardSettings): Guard {
-  const settings = readSettings(guardSettings);
+  const settings = readGuardSettings(guardSettings);
   const outcomes = createOutcomeReporter(settings);
 
   function send(path: string, key: string, body?: string): Promise<Exchange> {

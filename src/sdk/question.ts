@@ -6,6 +6,7 @@ import { frozenCopy, payloadDigest } from "./payload.ts";
 import type { PrincipalsSetting } from "./principals.ts";
 import { type Proof, type ProofSource, readProof } from "./proof.ts";
 import type { Cause } from "./record.ts";
+import { demand, demandKnown, type Known } from "./settings.ts";
 
 /** The action to authorize. */
 export type AuthorizeCall = {
@@ -27,6 +28,15 @@ export type AuthorizeCall = {
   principals?: PrincipalsSetting | undefined;
   /** Whether the request's body was not read into `payload`. A proof cannot be bound to such a body. */
   unreadBody?: boolean;
+};
+
+const CALL: Known<AuthorizeCall> = {
+  ...{ requiredScope: true, proof: true, payload: true, operation: true },
+  ...{ context: true, principals: true, unreadBody: true },
+};
+const OPERATION: Known<OperationInput> = {
+  ...{ action: true, invocationId: true, agentId: true, resourceId: true },
+  ...{ requestedPath: true, sessionId: true, actionProfile: true },
 };
 
 /** A call that the guard has read. Later changes to the caller's objects have no effect on it. */
@@ -55,6 +65,8 @@ export type Question = {
 export function readCall(
   call: AuthorizeCall,
 ): ReadCall | { cause: Cause; requiredScope: string | undefined } {
+  demandKnown("call", call, CALL);
+  if (call.operation !== undefined) demandKnown("operation", call.operation, OPERATION);
   const { requiredScope, proof: source } = call;
   if (requiredScope === undefined || requiredScope === "") return { cause: "no_scope", requiredScope };
   demandScope(requiredScope);
@@ -101,13 +113,15 @@ export function questionOf(
   }
 }
 
-/** Throws TypeError for a scope that no certificate can grant, which is a mistake of the application. */
-export function demandScope(requiredScope: string): void {
-  if (!isRequirableScope(requiredScope)) {
-    throw new TypeError(
-      `requiredScope: must be one scope of the vocabulary, or ${CUSTOM_FORM} of two to four parts; no wildcard`,
-    );
-  }
+/**
+ * Throws TypeError for a scope that no certificate can grant, which is a mistake of the application. `name`
+ * is the setting that has the scope.
+ */
+export function demandScope(scope: unknown, name = "requiredScope"): asserts scope is string {
+  demand(
+    typeof scope === "string" && isRequirableScope(scope),
+    `${name}: must be one scope of the vocabulary, or ${CUSTOM_FORM} of two to four parts; no wildcard`,
+  );
 }
 
 type Facts = AuthorizeCall["context"];

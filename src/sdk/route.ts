@@ -6,16 +6,14 @@ import { NO_AUTHORITY, type Refusal } from "./enforcement.ts";
 import type { OperationInput } from "./operation.ts";
 import type { ProofSource } from "./proof.ts";
 import { type AuthorizeCall, demandScope } from "./question.ts";
+import { demand, demandFunction, demandKnown, type Known } from "./settings.ts";
 
 /**
  * Guard settings of a route. `Request` is the value that the framework passes to a handler: Express's
  * request, Koa's context, Fastify's request, or a web-standard request.
  */
 export type Route<Request> = {
-  /**
-   * The scope that the route requires. Creating the guard's middleware throws TypeError if this is not a
-   * scope. If a function returns `undefined`, the request is refused.
-   */
+  /** The scope that the route requires. If a function returns `undefined`, the request is refused. */
   requiredScope: string | ((request: Request) => string | undefined);
   /** Returns the proof. By default, the proof is read from the header `X-Service-Proof`. */
   proof?: (request: Request) => ProofSource | undefined;
@@ -25,9 +23,10 @@ export type Route<Request> = {
    * If set, requires proofs that were made for this one action. Omitted members are read from the request:
    * the unchanged path and query, and the headers `X-Service-Invocation-ID` and `X-Service-Session-ID`. With
    * a `proof_ref`, the agent id is in `X-Service-Agent-ID`. The service compares constraints with the same
-   * resource and path. `true`: the action is the request's method, as in `agent.fetch`.
+   * resource and path. `true`: the action is the request's method, as in `agent.fetch`. `false`: as without
+   * the setting.
    */
-  operation?: true | ((request: Request) => Pick<OperationInput, "action"> & Partial<OperationInput>);
+  operation?: boolean | ((request: Request) => Pick<OperationInput, "action"> & Partial<OperationInput>);
   /** Returns facts about the request, as `AuthorizeCall.context`: with an operation, no resource and path. */
   context?: (request: Request) => AuthorizeCall["context"];
 };
@@ -73,9 +72,19 @@ export function keepAuthority(request: object, authority: Authority): void {
   authorities.set(request, authority);
 }
 
-/** Throws TypeError if the route's required scope is not a scope. */
-export function checkRoute({ requiredScope }: Route<never>): void {
-  if (typeof requiredScope === "string" && requiredScope !== "") demandScope(requiredScope);
+const KNOWN: Known<Route<never>> = {
+  ...{ requiredScope: true, proof: true, payload: true, operation: true, context: true },
+};
+
+/** Throws TypeError if a route has an unknown or invalid setting, or if `guard` is none. */
+export function checkRoute(guard: Guard, route: Route<never>): void {
+  demand(typeof Object(guard).authorize === "function", "guard: must be one of createGuard");
+  demandKnown("route", route, KNOWN);
+  const { requiredScope, proof, payload, operation, context } = route;
+  if (typeof requiredScope !== "function") demandScope(requiredScope);
+  const isOperation = ["undefined", "boolean", "function"].includes(typeof operation);
+  demand(isOperation, "operation: must be true, or a function that returns { action, … }");
+  for (const [name, given] of Object.entries({ proof, payload, context })) demandFunction(name, given);
 }
 
 /** Returns the proof of a request, or nothing. A guard that reads bodies looks for the proof first. */
@@ -106,7 +115,9 @@ export async function authorizeRequest<Request extends object>(
     proof,
     payload: route.payload === undefined ? body : route.payload(request),
     unreadBody: route.payload === undefined && isSent && body === undefined,
-    operation: route.operation && operationOf(guard, view, namedBy(route.operation, request, view)),
+    operation: route.operation
+      ? operationOf(guard, view, namedBy(route.operation, request, view))
+      : undefined,
     context: route.context?.(request),
   });
   if (authorization.allowed) authorities.set(request, authorization.authority);
@@ -166,7 +177,7 @@ export function reportAtEnd(response: AnyResponse, authority: Authority): void {
 }
 
 function namedBy<Request>(
-  operation: NonNullable<Route<Request>["operation"]>,
+  operation: Exclude<Route<Request>["operation"], false | undefined>,
   request: Request,
   { message }: RequestView,
 ) {

@@ -71,6 +71,17 @@ const LONGEST_TIMEOUT_MS = 600_000;
 const CHALLENGES_PER_SECOND = 40;
 const MOST_CHALLENGES = 10_000;
 
+const KNOWN: Known<GuardSettings> = {
+  ...{ baseUrl: true, apiKey: true, word: true, timeoutMs: true, agent: true, verifier: true },
+  ...{ principals: true, replays: true, challengesPerSecond: true, retain: true, onFault: true },
+};
+
+/** Checks a guard's settings as {@link readSettings}, and throws TypeError for an unknown setting. */
+export function readGuardSettings(settings: GuardSettings): ReadSettings {
+  demandKnown("settings", settings, KNOWN);
+  return readSettings(settings);
+}
+
 /** Checks settings. Throws TypeError if they are invalid. The message never contains the key. */
 export function readSettings(settings: GuardSettings): ReadSettings {
   const { apiKey, agent, verifier, word = "service", timeoutMs = DEFAULT_TIMEOUT_MS } = settings;
@@ -92,6 +103,10 @@ export function readSettings(settings: GuardSettings): ReadSettings {
       "verifier: needs verifierId and workspaceId, both not empty",
     );
   }
+  const { replays = "refuse" } = settings;
+  demand(["refuse", "execute"].includes(replays), "replays: must be refuse or execute");
+  demandFunction("retain", settings.retain);
+  demandFunction("onFault", settings.onFault);
   return {
     apiKey: typeof apiKey === "function" ? apiKey : () => apiKey,
     agent,
@@ -100,7 +115,7 @@ export function readSettings(settings: GuardSettings): ReadSettings {
     word,
     timeoutMs,
     challengesPerSecond,
-    replays: settings.replays ?? "refuse",
+    replays,
     retain: settings.retain ?? (() => undefined),
     onFault: settings.onFault ?? (() => undefined),
     address: (path) => new URL(`${base}/v1/${word}/${path}`),
@@ -114,13 +129,33 @@ function readBase(baseUrl: string | URL): string {
   demand(url.protocol === "https:" || url.protocol === "http:", "baseUrl: must start with https or http");
   demand(url.username === "" && url.password === "", "baseUrl: must not contain a user name or password");
   demand(url.search === "" && url.hash === "", "baseUrl: must not contain a query or fragment");
-  return url.href.replace(/\/+$/, "");
+  const base = url.href.replace(/\/+$/, "");
+  demand(!base.endsWith("/v1"), "baseUrl: leave out /v1 at its end, because the guard and the agent add it");
+  return base;
 }
 
 function isText(value: unknown): boolean {
   return typeof value === "string" && value !== "";
 }
 
-function demand(holds: boolean, message: string): void {
+/** The names of all settings of a type. */
+export type Known<T> = Readonly<Record<keyof T, true>>;
+
+/** Throws TypeError unless `given` is an object with known members only. */
+export function demandKnown<T>(name: string, given: unknown, known: Known<T>): void {
+  const names = Object.keys(known).join(", ");
+  const isObject = typeof given === "object" && given !== null && !Array.isArray(given);
+  demand(isObject, `${name}: must be an object. Its members can be: ${names}`);
+  const unknown = Object.keys(given as object).filter((key) => !Object.hasOwn(known, key));
+  demand(unknown.length === 0, `${name}: unknown member ${unknown.join(", ")}. Known are: ${names}`);
+}
+
+/** Throws TypeError unless a setting is absent or a function. */
+export function demandFunction(name: string, given: unknown): void {
+  demand(given === undefined || typeof given === "function", `${name}: must be a function`);
+}
+
+/** Throws TypeError with `message` unless the condition holds. */
+export function demand(holds: boolean, message: string): asserts holds {
   if (!holds) throw new TypeError(message);
 }

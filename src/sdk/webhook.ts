@@ -1,5 +1,6 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { type Clock, systemClock } from "./clock.ts";
+import { demand, demandKnown, type Known } from "./settings.ts";
 
 /** A webhook request as it arrived. Header names are in lower case, as in Node. */
 export type WebhookRequest = {
@@ -72,6 +73,8 @@ export type WebhookReceiverSettings = {
   clock?: Clock;
 };
 
+const KNOWN: Known<WebhookReceiverSettings> = { secret: true, storeOnce: true, word: true, clock: true };
+
 /** The status with which to respond to a delivery. The response needs no body. */
 export type WebhookStatus = 204 | 400 | 401 | 503;
 
@@ -83,14 +86,17 @@ export type WebhookStatus = 204 | 400 | 401 | 503;
  * - 401 only for an invalid signature or a stale timestamp
  * - 503 if the event could not be stored
  *
- * Throws TypeError without a secret, or for an empty one.
+ * Throws TypeError for an unknown setting, without a secret, or for an empty one.
  */
 export function createWebhookReceiver(
   settings: WebhookReceiverSettings,
 ): (delivery: Pick<WebhookRequest, "headers" | "rawBody">) => Promise<WebhookStatus> {
+  demandKnown("settings", settings, KNOWN);
   const { secret, storeOnce, word = "service", clock = systemClock } = settings;
-  const secrets = typeof secret === "string" ? [secret] : [...secret];
-  if (secrets.length === 0 || secrets.includes("")) throw new TypeError("secret: must not be empty");
+  const secrets: readonly unknown[] = Array.isArray(secret) ? [...secret] : [secret];
+  demand(secrets.every(isText), "secret: must be text or a list of texts");
+  demand(secrets.length > 0 && !secrets.includes(""), "secret: must not be empty");
+  demand(typeof storeOnce === "function", "storeOnce: must be a function");
   return async ({ headers, rawBody }) => {
     const now = clock.now().getTime() / 1000;
     const checks = secrets.map((each) => verifyWebhook({ headers, rawBody, secret: each, now, word }));
@@ -105,6 +111,10 @@ export function createWebhookReceiver(
       return 503;
     }
   };
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === "string";
 }
 
 function readEvent(rawBody: Uint8Array | string): { event: string } | undefined {

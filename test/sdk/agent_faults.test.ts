@@ -283,8 +283,11 @@ describe("an agent whose application does not answer", () => {
 
 describe("a call that no guard could bind", () => {
   test.each<[string, Partial<FetchInit>]>([
-    ["requiredScope", { scope: "data:*" }],
-    ["requiredScope", { scope: "" }],
+    ["scope", { scope: "data:*" }],
+    ["scope", { scope: "" }],
+    ["scope", { scope: undefined as never }],
+    ["init: unknown member payload", { payload: { a: 1 } } as never],
+    ["init: unknown member requiredScope", { requiredScope: "data:read" } as never],
     ["invocationId", { invocationId: "é" }],
     ["invocationId", { invocationId: "" }],
     ["sessionId", { sessionId: "two words" }],
@@ -299,6 +302,17 @@ describe("a call that no guard could bind", () => {
     expect(error).toBeInstanceOf(TypeError);
     expect(String(error)).toContain(`TypeError: ${about}`);
     expect(stub.requests).toEqual([]);
+  });
+
+  test("throws a TypeError without options, and for unknown ones of a proof and of a tool", async () => {
+    const agent = agentOf();
+    await expect(agent.fetch(stub.url, undefined as never)).rejects.toThrow("init: must be an object");
+    const action = { at: "own" as const, scope, action: "pay", body: {} };
+    await expect(agent.prove(action)).rejects.toThrow("action: unknown member body");
+    expect(() => agent.tool(() => 1, "data:*")).toThrow("scope: ");
+    expect(() => agent.tool("pay" as never, scope)).toThrow("fn: ");
+    const tool = agent.tool(() => 1, scope);
+    await expect(tool({}, { id: "a" } as never)).rejects.toThrow("options: unknown member id");
   });
 
   test("throws an error for an address with a hidden segment, another protocol, or none", async () => {
@@ -433,6 +447,14 @@ describe("a tool whose call has an id", () => {
 test.each<[string, Partial<AgentSettings>]>([
   ["baseUrl", { baseUrl: "shop.example" }],
   ["apiKey", { apiKey: "" }],
+  ["settings", { verifier: "own" } as never],
+  ["fetch", { fetch: "x" as never }],
+  ["verifiers", { verifiers: undefined as never }],
+  ["verifiers", { verifiers: [] as never }],
+  [
+    "verifiers",
+    { verifiers: { "https://shop.example": { verifierId: "v", workspaceId: "w", id: "c" } } } as never,
+  ],
   ["verifiers", { verifiers: { "shop.example": "own" } }],
   ["verifiers", { verifiers: { "https://shop.example/?a": "own" } }],
   ["verifiers", { verifiers: { "https://a:b@shop.example": "own" } }],

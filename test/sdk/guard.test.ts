@@ -1,5 +1,12 @@
 import { describe, expect, test, vi } from "vitest";
-import { createGuard, type GuardFault, guardExpress, guardFastify, guardKoa } from "../../src/sdk/guard.ts";
+import {
+  createGuard,
+  type GuardFault,
+  guardExpress,
+  guardFastify,
+  guardFetch,
+  guardKoa,
+} from "../../src/sdk/guard.ts";
 import {
   call,
   guardedWorld,
@@ -152,6 +159,8 @@ describe("without calling verify, the guard", () => {
     ["a wildcard", { ...call, requiredScope: "data:*" }],
     ["a scope outside the vocabulary", { ...call, requiredScope: "data:raed" }],
     ["an invalid scope, even without a proof", { requiredScope: "custom:refund", proof: undefined }],
+    ["an unknown member, which would leave the proof unbound", { ...call, operations: operation }],
+    ["an unknown member of the operation", { ...call, operation: { ...operation, resource: "order-7" } }],
     ["a payload that is an instance of a class", { ...call, payload: { at: new Date(0) } }],
     ["a payload with a function", { ...call, payload: { go: () => undefined } }],
   ])("throws a TypeError for a mistake of the application: %s", async (_name, given) => {
@@ -187,6 +196,46 @@ describe("a scope that the service does not accept", () => {
     for (const scope of ["custom:orders:refund", "data:read", () => undefined]) {
       expect(() => guardRoute(scope)).not.toThrow();
     }
+  });
+});
+
+describe("a route", () => {
+  const guards: [string, (route: never) => unknown][] = [
+    ["Express", (route) => guardExpress(guardWith(), route)],
+    ["Koa", (route) => guardKoa(guardWith(), route)],
+    ["Fastify", (route) => guardFastify(guardWith(), route)],
+    ["web requests", (route) => guardFetch(guardWith(), route, () => new Response())],
+  ];
+
+  test.each(guards)("causes a TypeError for each mistake when it is created for %s", (_name, guardRoute) => {
+    const mistakes: [unknown, string][] = [
+      [{ requiredScope, operations: true }, "route: unknown member operations. Known are: requiredScope, "],
+      [{ scope: requiredScope }, "route: unknown member scope. Known are: requiredScope, "],
+      [requiredScope, "route: must be an object. Its members can be: requiredScope, "],
+      [undefined, "route: must be an object. "],
+      [{}, "requiredScope: "],
+      [{ requiredScope: "" }, "requiredScope: "],
+      [{ requiredScope: 5 }, "requiredScope: "],
+      [{ requiredScope, operation: "refund" }, "operation: must be true, or a function"],
+      [{ requiredScope, operation: { action: "refund" } }, "operation: must be true, or a function"],
+      [{ requiredScope, proof: "x-proof" }, "proof: must be a function"],
+      [{ requiredScope, payload: { a: 1 } }, "payload: must be a function"],
+      [{ requiredScope, context: { amount: 5 } }, "context: must be a function"],
+    ];
+    for (const [route, message] of mistakes) {
+      expect(() => guardRoute(route as never), JSON.stringify(route)).toThrow(message);
+    }
+    const all = { requiredScope: () => "data:read", operation: false, context: () => ({}) };
+    expect(() => guardRoute({ ...all, proof: () => "", payload: () => 1 } as never)).not.toThrow();
+  });
+
+  test("causes a TypeError without a guard, without a handler, and for unknown options", () => {
+    const route = { requiredScope };
+    expect(() => guardExpress(route as never, guardWith() as never)).toThrow("guard: must be one of");
+    const fetched = (...rest: unknown[]) => guardFetch(guardWith(), route, ...(rest as [never]));
+    expect(() => fetched()).toThrow("handler: must be a function");
+    expect(() => fetched(() => new Response(), { maxBytes: 5 })).toThrow("options: unknown member maxBytes");
+    expect(() => fetched(() => new Response(), { maxBodyBytes: "5" })).toThrow("maxBodyBytes: ");
   });
 });
 
@@ -254,9 +303,21 @@ describe("the guard's settings", () => {
     ["a time limit over 10 minutes", { timeoutMs: 600_001 }],
     ["a time limit of half a millisecond", { timeoutMs: 0.5 }],
     ["a service name with a slash", { word: "a/b" }],
+    ["a URL that ends in /v1", { baseUrl: "https://service.example/v1/" }],
+    ["another treatment of replays", { replays: "exectue" as never }],
+    ["a function that is none", { retain: "log" as never }],
+    ["an unknown setting", { principal: ["0".repeat(32)] }],
     ["a verifier without a name", { verifier: { verifierId: "", workspaceId: "w" } }],
   ])("reject %s", (_name, change) => {
     expect(() => createGuard({ ...good, ...change })).toThrow(TypeError);
+  });
+
+  test("name an unknown setting and the known ones, without values", () => {
+    const settings = { ...good, apiKey: "dpz_secret", principal: ["0".repeat(32)] };
+    expect(() => createGuard(settings)).toThrow(
+      "settings: unknown member principal. Known are: baseUrl, apiKey, word, timeoutMs, agent, verifier, " +
+        "principals, replays, challengesPerSecond, retain, onFault",
+    );
   });
 
   test.each([{}, { timeoutMs: 1 }, { timeoutMs: 600_000 }, { baseUrl: new URL("http://10.0.0.1:80/a/") }])(

@@ -82,6 +82,15 @@ test.each([
   },
 );
 
+test.each([
+  ["settings: unknown member secrets", { secret, secrets: [secret] }],
+  ["secret: must be text", { secret: undefined }],
+  ["storeOnce: must be a function", { secret, storeOnce: "db" }],
+])("refuses settings with the TypeError %s", (message, settings) => {
+  const given = { storeOnce: () => undefined, ...settings };
+  expect(() => createWebhookReceiver(given as never)).toThrow(message);
+});
+
 test.each(["", [], [secret, ""]].map((each) => [each]))("refuses settings with the secret %j", (empty) => {
   expect(() => createWebhookReceiver({ secret: empty, storeOnce: () => undefined })).toThrow(
     new TypeError("secret: must not be empty"),

@@ -6,7 +6,14 @@ import { ProtocolError } from "../../protocol/encoding/errors.ts";
 import { bindOperation, type Operation } from "../operation.ts";
 import { frozenCopy, payloadDigest } from "../payload.ts";
 import { demandScope } from "../question.ts";
-import { type GuardSettings, readSettings } from "../settings.ts";
+import {
+  demand,
+  demandFunction,
+  demandKnown,
+  type GuardSettings,
+  type Known,
+  readSettings,
+} from "../settings.ts";
 import { type Ask, actOrAsk, type Question, readAsk } from "./asking.ts";
 import { AgentError, Unavailable, unanswered } from "./errors.ts";
 import { readRefusal } from "./refusals.ts";
@@ -97,6 +104,15 @@ export type Agent = {
   isOwnLink(link: unknown): boolean;
 };
 
+const SETTINGS: Known<AgentSettings> = {
+  ...{ baseUrl: true, apiKey: true, word: true, timeoutMs: true, agentId: true },
+  ...{ verifiers: true, httpAgent: true, fetch: true, pausesMs: true, onAsk: true },
+};
+const ACTION: Known<ProofAction> = {
+  ...{ at: true, scope: true, action: true, payload: true, resourceId: true },
+  ...{ requestedPath: true, invocationId: true, signal: true, ask: true },
+};
+const TOOL_OPTIONS: Known<ToolOptions> = { invocationId: true, signal: true };
 const PAUSES_MS = [500, 2_000];
 const INVOCATION_ID = /^[\x21-\x7e]{1,256}$/;
 /** Leaves room for the suffix of a request, and contains none, so that no two calls share an id. */
@@ -104,6 +120,9 @@ const TOOL_CALL_ID = /^[\x21-\x7d]{1,240}$/;
 
 /** Creates an agent. Throws TypeError for invalid settings. Does not connect before the first call. */
 export function createAgent(settings: AgentSettings): Agent {
+  demandKnown("settings", settings, SETTINGS);
+  demandFunction("fetch", settings.fetch);
+  demandFunction("onAsk", settings.onAsk);
   const { verifiers, httpAgent, agentId, pausesMs = PAUSES_MS, fetch: given, onAsk } = settings;
   const read = readSettings({ ...settings, ...(httpAgent !== undefined && { agent: httpAgent }) });
   const service = createService({ ...read, agentId, pausesMs });
@@ -165,7 +184,8 @@ export function createAgent(settings: AgentSettings): Agent {
   }
 
   async function prove({ at, scope, signal, invocationId = randomUUID(), ...given }: ProofAction) {
-    demandScope(scope);
+    demandKnown("action", { at, scope, signal, invocationId, ...given }, ACTION);
+    demandScope(scope, "scope");
     const ask = readAsk(given.ask);
     if (!INVOCATION_ID.test(invocationId)) {
       throw new TypeError("invocationId: must have 1 to 256 visible ASCII characters");
@@ -192,7 +212,11 @@ export function createAgent(settings: AgentSettings): Agent {
     cancelAsk: (taskId) => service.cancelAsked(taskId),
     isOwnLink,
     tool(fn, scope) {
-      return async (input, { invocationId = randomUUID(), signal } = {}) => {
+      demand(typeof fn === "function", "fn: must be a function");
+      demandScope(scope, "scope");
+      return async (input, options = {}) => {
+        demandKnown("options", options, TOOL_OPTIONS);
+        const { invocationId = randomUUID(), signal } = options;
         if (!TOOL_CALL_ID.test(invocationId)) {
           throw new TypeError("invocationId: must have 1 to 240 visible ASCII characters without ~");
         }

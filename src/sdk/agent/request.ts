@@ -5,6 +5,7 @@ import { ProtocolError } from "../../protocol/encoding/errors.ts";
 import type { Verifier } from "../operation.ts";
 import { frozenCopy, payloadDigest } from "../payload.ts";
 import { demandScope } from "../question.ts";
+import { demandKnown, type Known } from "../settings.ts";
 import { type Ask, readAsk } from "./asking.ts";
 
 /** The action behind a request, and the request's parts. */
@@ -46,6 +47,10 @@ export type ReadRequest = Pick<FetchInit, "scope" | "resourceId" | "sessionId" |
   payload: string | undefined;
 };
 
+const INIT: Known<FetchInit> = {
+  ...{ scope: true, method: true, body: true, headers: true, action: true, resourceId: true },
+  ...{ sessionId: true, invocationId: true, certId: true, verifier: true, signal: true, ask: true },
+};
 const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/;
 const UNSENDABLE_METHODS = ["CONNECT", "TRACE", "TRACK"];
 /** `fetch` sets or refuses them. A `Host` of the caller would lead the proof to another application. */
@@ -59,8 +64,9 @@ const REFUSED_HEADERS = [
  * contains no value of the caller, because values can be secret.
  */
 export function readRequest(address: string | URL, init: FetchInit): ReadRequest {
+  demandKnown("init", init, INIT);
   const { scope, invocationId, sessionId, resourceId, certId, signal } = init;
-  demandScope(scope);
+  demandScope(scope, "scope");
   for (const [name, id] of Object.entries({ invocationId, sessionId })) {
     if (id !== undefined && !/^[\x21-\x7e]{1,256}$/.test(id)) {
       throw new TypeError(`${name}: must have 1 to 256 visible ASCII characters`);

@@ -1,5 +1,6 @@
 import { decodeFully } from "../../protocol/constraints/resource_path.ts";
 import type { Verifier } from "../operation.ts";
+import { demand, demandKnown, type Known } from "../settings.ts";
 import { WrongVerifier } from "./errors.ts";
 
 /** A verifier in an agent's settings. Several connections of one account can share a name. */
@@ -14,6 +15,12 @@ export type AgentVerifier = Verifier & {
  */
 export type Verifiers = Readonly<Record<string, AgentVerifier | "own">>;
 
+const VERIFIER = {
+  verifierId: true,
+  workspaceId: true,
+  connectionId: true,
+} as const satisfies Known<AgentVerifier>;
+
 type Place = { origin: string; path: string; folder: string; verifier: AgentVerifier | "own" };
 
 /**
@@ -23,6 +30,8 @@ type Place = { origin: string; path: string; folder: string; verifier: AgentVeri
  * the path of another verifier.
  */
 export function readVerifiers(verifiers: Verifiers): (url: URL) => AgentVerifier | "own" {
+  const isObject = typeof verifiers === "object" && verifiers !== null && !Array.isArray(verifiers);
+  demand(isObject, 'verifiers: must be an object with the verifier of each address, such as "own"');
   const places = Object.entries(verifiers).map(([address, verifier]) => placeOf(address, verifier));
   places.sort((one, other) => other.path.length - one.path.length);
   return (url) => {
@@ -64,6 +73,7 @@ function placeOf(address: string, verifier: unknown): Place {
 /** Copies a verifier. Throws TypeError if it is none. */
 export function readVerifier(verifier: unknown): AgentVerifier | "own" {
   if (verifier === "own") return verifier;
+  if (typeof verifier === "object") demandKnown("verifiers", verifier, VERIFIER);
   const { verifierId, workspaceId, connectionId } = Object(verifier) as Partial<AgentVerifier>;
   if (!isText(verifierId) || !isText(workspaceId) || (connectionId !== undefined && !isText(connectionId))) {
     throw new TypeError('verifiers: each value must be "own", or have verifierId and workspaceId');

@@ -21,7 +21,7 @@ export function guardExpress<Request extends ExpressRequest>(
   guard: Guard,
   route: Route<Request>,
 ): (request: Request, response: ServerResponse, next: (error?: unknown) => void) => void {
-  checkRoute(route);
+  checkRoute(guard, route);
   async function pass(request: Request, response: ServerResponse): Promise<boolean> {
     const { originalUrl: target, body } = request;
     const view = { message: request, target, body };

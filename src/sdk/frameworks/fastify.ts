@@ -30,7 +30,7 @@ export function guardFastify<Request extends FastifyRequest>(
   guard: Guard,
   route: Route<Request>,
 ): (request: NoInfer<Request>, reply: FastifyReply) => Promise<unknown> {
-  checkRoute(route);
+  checkRoute(guard, route);
   return async (request, reply) => {
     const { raw: message, originalUrl: target, body } = request;
     const view = { message, target, body: body ?? undefined };

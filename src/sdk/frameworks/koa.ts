@@ -28,7 +28,7 @@ export function guardKoa<Context extends KoaContext>(
   guard: Guard,
   route: Route<Context>,
 ): (context: Context, next: () => Promise<unknown>) => Promise<void> {
-  checkRoute(route);
+  checkRoute(guard, route);
   return async (context, next) => {
     const { request, originalUrl: target } = context;
     const body = "body" in request ? request.body : undefined;

@@ -11,6 +11,7 @@ import {
   type Route,
   refusalBody,
 } from "../route.ts";
+import { demand, demandKnown } from "../settings.ts";
 
 /** The protected code of a route. `rest` are the further arguments that the framework passes. */
 export type WebHandler<Rest extends unknown[]> = (
@@ -32,9 +33,14 @@ export function guardFetch<Rest extends unknown[] = []>(
   guard: Guard,
   route: Route<Request>,
   handler: WebHandler<Rest>,
-  { maxBodyBytes = MAX_BODY_BYTES }: { maxBodyBytes?: number } = {},
+  options: { maxBodyBytes?: number } = {},
 ): (request: Request, ...rest: Rest) => Promise<Response> {
-  checkRoute(route);
+  checkRoute(guard, route);
+  demand(typeof handler === "function", "handler: must be a function");
+  demandKnown("options", options, { maxBodyBytes: true });
+  const { maxBodyBytes = MAX_BODY_BYTES } = options;
+  const isLimit = Number.isInteger(maxBodyBytes) && maxBodyBytes >= 0;
+  demand(isLimit, "maxBodyBytes: must be a whole number that is not negative");
   return async (request, ...rest) => {
     const { pathname, search } = new URL(request.url);
     const headers = Object.fromEntries(request.headers);

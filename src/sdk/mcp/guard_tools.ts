@@ -1,6 +1,7 @@
 import type { Authority } from "../authority.ts";
 import type { Guard } from "../create_guard.ts";
 import { keepAuthority } from "../route.ts";
+import { demand, demandFunction, demandKnown, type Known } from "../settings.ts";
 import { type Context, contextForTool, requestOf } from "./context.ts";
 import { decideCall, type PrincipalsOf } from "./decide_call.ts";
 import { closedMethod, ownRefusal } from "./refusals.ts";
@@ -35,7 +36,7 @@ const GUARDED_METHODS = [
   ...["tools/call", "prompts/get", "resources/read", "resources/subscribe", "completion/complete"],
   ...["tasks/get", "tasks/result", "tasks/list", "tasks/cancel"],
 ];
-const OPTIONS = ["server", "principals", "openMethods"];
+const OPTIONS: Known<GuardToolsOptions> = { server: true, principals: true, openMethods: true };
 const FALLBACK = "fallbackRequestHandler";
 
 type Params = Record<string, unknown>;
@@ -53,8 +54,9 @@ export function guardTools<Server extends GuardableServer>(
   rules: ToolRules,
   options: GuardToolsOptions,
 ): Server {
-  const unknown = Object.keys(options).filter((name) => !OPTIONS.includes(name));
-  if (unknown.length > 0) throw new TypeError(`options: unknown member ${unknown.join(", ")}`);
+  demand(typeof Object(guard).authorize === "function", "guard: must be one of createGuard");
+  demandKnown("options", options, OPTIONS);
+  demandFunction("principals", options.principals);
   const tools = readRules(rules);
   const actionOf = actionsOf(options.server);
   const open = new Set([...OPEN_METHODS, ...(options.openMethods ?? [])]);

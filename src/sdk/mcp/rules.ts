@@ -65,7 +65,7 @@ function readRule(tool: string, rule: unknown): ScopeRule | "open" {
   }
   const { scope, ...names } = rule;
   demand(typeof scope === "string", `${where} needs a scope, or { open: true }`);
-  demandScope(scope);
+  demandScope(scope, `${where} scope`);
   const unknown = Object.keys(names).filter((name) => !(FACTS as readonly string[]).includes(name));
   demand(unknown.length === 0, `${where} has an unknown member: ${unknown.join(", ")}`);
   const named = FACTS.filter((fact) => names[fact] !== undefined).map((fact): [Fact, string] => {

@@ -2,6 +2,7 @@ import type { Agent } from "../agent/create_agent.ts";
 import type { AgentVerifier } from "../agent/verifiers.ts";
 import { frozenCopy } from "../payload.ts";
 import { demandScope } from "../question.ts";
+import { demandKnown, type Known } from "../settings.ts";
 import { createInvocations } from "./invocations.ts";
 import { isPlain } from "./rules.ts";
 import { AUTHORITY, actionsOf, authorityIn, inputOf, nameIn, withoutAuthority } from "./wire.ts";
@@ -25,6 +26,8 @@ export type WithAuthorityOptions = {
   verifier?: AgentVerifier | "own";
 };
 
+const OPTIONS: Known<WithAuthorityOptions> = { server: true, scopes: true, verifier: true };
+
 type Message = { id?: unknown; method?: unknown; params?: unknown; result?: unknown; error?: unknown };
 type SendOptions = { requestSignal?: AbortSignal; resumptionToken?: unknown } | undefined;
 type Scope = { scope: string; resource?: string | undefined; path?: string | undefined };
@@ -40,6 +43,7 @@ export function withAuthority<Transport extends ClientTransport>(
   agent: Agent,
   options: WithAuthorityOptions,
 ): Transport {
+  demandKnown("options", options, OPTIONS);
   const scopes = readScopes(options.scopes);
   const actionOf = actionsOf(options.server);
   const at = options.verifier ?? new URL(`mcp:${options.server}`);
@@ -137,7 +141,7 @@ function readScopes(scopes: WithAuthorityOptions["scopes"]): ReadonlyMap<string,
       if (Object.keys(others).length > 0) {
         throw new TypeError(`scopes: ${JSON.stringify(tool)} has an unknown member`);
       }
-      demandScope(scope);
+      demandScope(scope, `scopes: ${JSON.stringify(tool)}`);
       return [tool, { scope, resource, path }];
     }),
   );

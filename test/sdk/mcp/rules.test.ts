@@ -90,6 +90,7 @@ describe("withAuthority", () => {
 
   test.each<[string, object]>([
     ["without scopes", { server: "bank" }],
+    ["with an unknown option", { server: "bank", scopes: {}, verifiers: "own" }],
     ["with a scope that no certificate grants", { server: "bank", scopes: { pay: "all" } }],
     ["with an unknown member of a scope", { server: "bank", scopes: { pay: { scope, amount: "a" } } }],
     ["with a name that hides a tool's name", { server: "bank/pay", scopes: {} }],

@@ -234,6 +234,8 @@ def test_waits_as_long_as_the_service_asks(service: Service) -> None:
         {"headers": {"Connection": "x-service-proof"}},
         {"headers": {"x-note": "a\r\nx-other: b"}},
         {"headers": {"x note": "a"}},
+        {"scope": "data:*"},
+        {"scope": None},
     ],
 )
 def test_rejects_what_no_guard_can_bind(service: Service, options: dict[str, Any]) -> None:
@@ -244,8 +246,9 @@ def test_rejects_what_no_guard_can_bind(service: Service, options: dict[str, Any
 
 
 @pytest.mark.parametrize(
-    "verifiers", [{"shop": SHOP}, {"http://a?b": SHOP}, {"http://u@a": SHOP}, {"http://a": "other"}]
+    "verifiers",
+    [None, [SHOP], {"shop": SHOP}, {"http://a?b": SHOP}, {"http://u@a": SHOP}, {"http://a": "other"}],
 )
 def test_rejects_invalid_verifiers(verifiers: Any) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"verifiers|url"):
         Agent("https://service.example", "k", verifiers)

@@ -24,6 +24,7 @@ from deputize.guard import (
     GuardSettings,
     Operation,
     Refused,
+    Route,
 )
 from deputize.protocol.binding import request_hash
 
@@ -339,8 +340,36 @@ def test_gives_each_network_a_part_of_the_challenges(service: Service) -> None:
         ("https://service.example", "k", {"timeout": float("nan")}),
         ("https://service.example", "k", {"word": "a/b"}),
         ("https://service.example", "k", {"challenges_per_second": -1}),
+        ("https://service.example/v1", "k", {}),
+        ("https://service.example", "k", {"retain": "log"}),
+        ("https://service.example", "k", {"principal": []}),
     ],
 )
 def test_rejects_invalid_settings(url: str, key: str, settings: dict[str, Any]) -> None:
     with pytest.raises(TypeError):
         Guard(url, key, GuardSettings(**settings))
+
+
+@pytest.mark.parametrize(
+    ("about", "settings"),
+    [
+        ("required_scope", {"required_scope": ""}),
+        ("required_scope", {"required_scope": None}),
+        ("required_scope", {"required_scope": 5}),
+        ("operation", {"operation": "refund"}),
+        ("operation", {"operation": OPERATION}),
+        ("operation", {"operation": 1}),
+        ("proof", {"proof": "x-proof"}),
+        ("payload", {"payload": {}}),
+        ("context", {"context": {"amount": 5}}),
+        ("max_body_bytes", {"max_body_bytes": "5"}),
+        (".*operations", {"operations": True}),
+    ],
+)
+def test_rejects_each_mistake_of_a_route(service: Service, about: str, settings: dict[str, Any]) -> None:
+    given = {"required_scope": SCOPE, **settings}
+    with pytest.raises(TypeError, match=about):
+        Route(**given)
+    with pytest.raises(TypeError, match=about):
+        service.guard()(**given)
+    Route(SCOPE, operation=False, proof=str, payload=str)

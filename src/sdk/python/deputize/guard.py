@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, Literal, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 from .authority import Authority, Outcome, Refused, Report, grant_authority, receipt_id_of
 from .calls import awaited, finished
@@ -20,7 +20,7 @@ from .record import Cause, VerificationRecord, refusal_of, verification_record
 from .route import MAX_BODY_BYTES, Route
 from .service.exchange import Answer, Exchange, Exchanger
 from .service.own_key import OWN_KEY_PATH, LookUp, read_object, read_own_key
-from .settings import GuardFault, GuardSettings, Service
+from .settings import GuardFault, GuardSettings, Service, demand
 
 __all__ = [
     "ABSENT",
@@ -67,6 +67,7 @@ class Guard:
     def __init__(
         self, base_url: str, api_key: str | Callable[[], str], settings: GuardSettings | None = None
     ) -> None:
+        demand(isinstance(settings, GuardSettings | None), "settings: must be GuardSettings")
         self._settings = settings or GuardSettings()
         self._service = Service(base_url, api_key, self._settings.word)
         self._exchanger = Exchanger(self._settings.ssl_context)
@@ -82,7 +83,7 @@ class Guard:
         *,
         proof: Callable[[Any], ProofSource | None] | None = None,
         payload: Callable[[Any], object] | None = None,
-        operation: Callable[[Any], Operation] | Literal[True] | None = None,
+        operation: Callable[[Any], Operation] | bool | None = None,
         context: Callable[[Any], dict[str, str | int | float]] | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
     ) -> Any:

@@ -119,12 +119,14 @@ def question_of(read: ReadCall, verifier: Verifier | None) -> Question | Cause:
     return Question(read.required_scope, operation, read.payload, body)
 
 
-def demand_scope(required_scope: str) -> None:
-    """Raises TypeError for a scope that no certificate can grant, which is a mistake of the application."""
+def demand_scope(scope: object, name: str = "required_scope") -> None:
+    """Raises TypeError for a scope that no certificate can grant, which is a mistake of the application.
+
+    `name`: the setting that has the scope.
+    """
     demand(
-        is_requirable_scope(required_scope),
-        "required_scope: must be one scope of the vocabulary, "
-        f"or {CUSTOM_FORM} of two to four parts; no wildcard",
+        isinstance(scope, str) and is_requirable_scope(scope),
+        f"{name}: must be one scope of the vocabulary, or {CUSTOM_FORM} of two to four parts; no wildcard",
     )
 
 

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from .authority import Outcome
 from .challenges import Challenge
@@ -12,6 +12,7 @@ from .enforcement import NO_AUTHORITY, Refusal
 from .operation import Operation
 from .proof import ProofSource
 from .question import AuthorizeCall, Facts, demand_scope
+from .settings import demand
 
 MAX_BODY_BYTES = 1024 * 1024
 _INVOCATION_ID = re.compile(r"[\x21-\x7e]{1,256}")
@@ -19,7 +20,7 @@ _INVOCATION_ID = re.compile(r"[\x21-\x7e]{1,256}")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Guard settings of a route. Raises TypeError if `required_scope` is not a scope.
+    """Guard settings of a route. Raises TypeError for invalid settings.
 
     The functions get the framework's request.
 
@@ -27,8 +28,8 @@ class Route:
     - `proof`: returns the proof. By default, it is read from the header `X-Service-Proof`
     - `payload`: returns the input of the action, by default the body if it is JSON
     - `operation`: if set, requires proofs that were made for this one action. `True` names the action after
-      the method, as agents do by default. Omitted members are read from the request: the unchanged path and
-      query, and the headers `X-Service-Invocation-ID` and
+      the method, as agents do by default. `False` is the same as `None`. Omitted members are read from the
+      request: the unchanged path and query, and the headers `X-Service-Invocation-ID` and
       `X-Service-Session-ID`. With a `proof_ref`, the agent id is in `X-Service-Agent-ID`
     - `context`: returns facts about the request. With an operation, leave out `resource_id` and `path`
     - `max_body_bytes`: the longest body that the guard reads. A framework can have another limit
@@ -37,13 +38,26 @@ class Route:
     required_scope: str | Callable[[Any], str | None]
     proof: Callable[[Any], ProofSource | None] | None = None
     payload: Callable[[Any], object] | None = None
-    operation: Callable[[Any], Operation] | Literal[True] | None = None
+    operation: Callable[[Any], Operation] | bool | None = None
     context: Callable[[Any], Facts] | None = None
     max_body_bytes: int = MAX_BODY_BYTES
 
     def __post_init__(self) -> None:
-        if isinstance(self.required_scope, str) and self.required_scope:
+        if not callable(self.required_scope):
             demand_scope(self.required_scope)
+        is_operation = isinstance(self.operation, bool | None) or callable(self.operation)
+        demand(is_operation, "operation: must be True, or a function that returns an Operation")
+        functions = {"proof": self.proof, "payload": self.payload, "context": self.context}
+        for name, function in functions.items():
+            demand(function is None or callable(function), f"{name}: must be a function")
+        is_limit = type(self.max_body_bytes) is int and self.max_body_bytes >= 0
+        demand(is_limit, "max_body_bytes: must be a whole number that is not negative")
+
+
+def check_route(guard: object, route: object) -> None:
+    """Raises TypeError unless a framework got a guard and a route, in this order."""
+    demand(hasattr(guard, "authorize"), "guard: must be a Guard")
+    demand(isinstance(route, Route), 'route: must be a Route, such as Route("data:read")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +146,7 @@ def outcome_of_status(status: int) -> Outcome:
 
 
 def _operation_of(route: Route, request: object, view: RequestView) -> Operation | None:
-    if route.operation is None:
+    if route.operation is None or route.operation is False:
         return None
     given = Operation(action=view.method) if route.operation is True else route.operation(request)
     target = view.target if given.requested_path is None else given.requested_path

@@ -81,6 +81,8 @@ class GuardSettings:
             "challenges_per_second: must be a whole number from 0 to 10000",
         )
         demand(self.replays in ("refuse", "execute"), "replays: must be refuse or execute")
+        for name, function in (("retain", self.retain), ("on_fault", self.on_fault)):
+            demand(callable(function), f"{name}: must be a function")
         if self.verifier is not None:
             demand(
                 bool(self.verifier.verifier_id and self.verifier.workspace_id),
@@ -94,6 +96,10 @@ class Service:
     def __init__(self, base_url: str, api_key: str | Callable[[], str], word: str) -> None:
         demand(_is_url(base_url), "base_url: must be an absolute URL that starts with https or http")
         demand("@" not in base_url, "base_url: must not contain a user name or password")
+        demand(
+            not base_url.rstrip("/").endswith("/v1"),
+            "base_url: leave out /v1 at its end, because the guard and the agent add it",
+        )
         demand("?" not in base_url and "#" not in base_url, "base_url: must not contain a query or fragment")
         demand(
             callable(api_key) or _is_key(api_key),
@@ -127,7 +133,9 @@ def demand(holds: bool, message: str) -> None:
         raise TypeError(message)
 
 
-def _is_url(text: str) -> bool:
+def _is_url(text: object) -> bool:
+    if not isinstance(text, str):
+        return False
     try:
         url = urlsplit(text)
         return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0

@@ -89,9 +89,13 @@ class WebhookReceiver:
         word: str = "service",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._secrets = (secret,) if isinstance(secret, str) else tuple(secret)
+        self._secrets = tuple(secret) if isinstance(secret, list | tuple) else (secret,)
         if not self._secrets or not all(self._secrets):
             raise TypeError("secret: must not be empty")
+        if not all(isinstance(each, str) for each in self._secrets):
+            raise TypeError("secret: must be text or a sequence of texts")
+        if not callable(store_once):
+            raise TypeError("store_once: must be a function")
         self._store_once = store_once
         self._word = word
         self._clock = clock

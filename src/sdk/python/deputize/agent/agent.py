@@ -170,7 +170,8 @@ class Agent:
         It runs `fn`, sync or async, with the input of the model and a `ToolCall` that has the tool's scope.
         The model cannot choose the scope.
         """
-        demand_scope(scope)
+        demand(callable(fn), "fn: must be a function")
+        demand_scope(scope, "scope")
 
         def run(given: Input_contra, /, *, invocation_id: str | None = None) -> Output_co:
             call_id = str(uuid4()) if invocation_id is None else invocation_id

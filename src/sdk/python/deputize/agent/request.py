@@ -47,7 +47,7 @@ def read_request(
     address: str, scope: str, method: str | None, body: object, headers: Mapping[str, str] | None
 ) -> Request:
     """Reads a request. Raises TypeError if no guard could bind it, or if the client could not send it."""
-    demand_scope(scope)
+    demand_scope(scope, "scope")
     url = read_url(address)
     demand(not hides_dot_segment(path_of(url)), "url: must not hide a . or .. segment")
     demand(

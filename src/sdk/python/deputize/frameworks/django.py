@@ -12,7 +12,7 @@ from django.http.response import HttpResponseBase
 from ..authority import Authority
 from ..payload import ABSENT
 from ..protocol.plain import is_object
-from ..route import Body, RequestView, Route, outcome_of_status
+from ..route import Body, RequestView, Route, check_route, outcome_of_status
 from .body import is_other_type, read_body
 from .wsgi import NO_STORE, Rejection, authorize_request, target_of
 
@@ -41,6 +41,7 @@ def guard_django(guard: "Guard", route: Route) -> Callable[[View[P]], GuardedVie
     two arguments. Any other request gets 403 or 503. Django's `DATA_UPLOAD_MAX_MEMORY_SIZE` limits the body.
     Put `@csrf_exempt` above it: agents have no CSRF token. Raises TypeError for an async view.
     """
+    check_route(guard, route)
 
     def decorate(view: View[P]) -> GuardedView[P]:
         if inspect.iscoroutinefunction(view):

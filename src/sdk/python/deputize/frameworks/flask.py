@@ -10,7 +10,7 @@ from werkzeug.exceptions import HTTPException
 
 from ..authority import Authority
 from ..payload import ABSENT
-from ..route import Body, RequestView, Route, outcome_of_status
+from ..route import Body, RequestView, Route, check_route, outcome_of_status
 from .body import is_other_type, read_body
 from .wsgi import NO_STORE, Rejection, authorize_request, target_of
 
@@ -29,6 +29,7 @@ def guard_flask(guard: "Guard", route: Route) -> Callable[[View[P]], Callable[P,
     The view runs only after an explicit `allow` decision, and gets the authority as its first argument. Any
     other request gets 403 or 503. The view may be async. The functions of `route` get Flask's request.
     """
+    check_route(guard, route)
 
     def decorate(view: View[P]) -> Callable[P, ResponseReturnValue]:
         @wraps(view)
