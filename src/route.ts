@@ -183,9 +183,14 @@ export type Route<A extends Access = Access, P = unknown, Q = unknown, B = unkno
   query?: ZodType<Q>;
   /** JSON body. If absent, any body is ignored. */
   body?: ZodType<B>;
-  /** With `"raw"`, the handler receives the unparsed bytes (a Buffer) and decodes them strictly. */
-  bodyForm?: "raw";
-  answer: { status: 200 | 201 | 202; schema: ZodType<R> } & AnswerNotes;
+  /**
+   * With `"raw"`, the handler receives the unparsed bytes (a Buffer) of JSON and decodes them strictly. With
+   * `"form"`, it receives the bytes of a form, and also checks their content type. Such a route declares no
+   * `body`, because a standard describes its parameters.
+   */
+  bodyForm?: "raw" | "form";
+  /** An answer with the status 303 has no body, and the schema of `undefined`. */
+  answer: { status: 200 | 201 | 202 | 303; schema: ZodType<R> } & AnswerNotes;
   /** Responses that are not errors of this service. Without a schema, such a response has no body. */
   otherAnswers?: Record<number, { schema?: ZodType } & AnswerNotes>;
   /** Request headers that the route reads, in addition to those that authenticate the caller. */

@@ -1,12 +1,22 @@
 import type { RetireDeps } from "../platforms/api_keys/rotate_key.ts";
 import type { ActionLimits } from "../rates/action_limits.ts";
 import type { Route } from "../route.ts";
+import { type AuthorizeDeps, authorizeRoute, oauthMetadataRoute, pushRoute } from "./authorize_routes.ts";
+import { createAuthenticateClient } from "./client_authentication.ts";
 import { rotateSigningSecretRoute } from "./signing_secret.ts";
+import { tokenRoute } from "./token_route.ts";
 
 /** Dependencies of the operations with which customers connect to products. */
-export type ConnectDeps = RetireDeps & { actionLimits: ActionLimits };
+export type ConnectDeps = AuthorizeDeps & RetireDeps & { actionLimits: ActionLimits };
 
 /** Returns the operations with which customers connect to products. */
 export function connectRoutes(deps: ConnectDeps): Route[] {
-  return [rotateSigningSecretRoute(deps)];
+  const authenticateClient = createAuthenticateClient(deps);
+  return [
+    rotateSigningSecretRoute(deps),
+    authorizeRoute(deps),
+    pushRoute(deps, authenticateClient),
+    tokenRoute(deps, authenticateClient),
+    oauthMetadataRoute(deps),
+  ];
 }

@@ -1,3 +1,5 @@
+import type { ScopeDescriptions } from "../input/platform_fields.ts";
+
 /** Rows of connections and API keys, as the driver returns them. */
 export type ConnectionRow = {
   connection_id: string;
@@ -77,9 +79,48 @@ export type OAuthClientColumns = {
   redirect_uris: string[];
 };
 
-/** The tables of connections and API keys. */
+/** The words that a person read before they connected, in their form at that time. */
+export type Consent = {
+  platform_name: string;
+  publisher_name: string;
+  /** The verified domain. `null` for a draft. */
+  published_domain: string | null;
+  account_label: string | null;
+  /** The offered scopes, and the platform's words for its custom scopes. */
+  scopes: string[];
+  scope_descriptions: ScopeDescriptions;
+};
+
+export type ConnectCodeRow = {
+  code_hash: Buffer;
+  request_id: string;
+  platform_id: string;
+  customer_account_id: string;
+  customer_name: string;
+  person_id: string;
+  redirect_uri: string;
+  code_challenge: string;
+  scopes: string[];
+  consent: Consent;
+  expires_at: Date;
+};
+
+export type ConnectConsentRow = {
+  consent_id: string;
+  connection_id: string;
+  person_id: string;
+  scopes: string[];
+  consent: Consent;
+  /** Whether the platform was a draft at that time. */
+  is_test: boolean;
+  consented_at: Date;
+};
+
+/** The tables of connections, of API keys, and of what leads to customer connections. */
 export type KeyTables = {
   connections: ConnectionRow;
+  connect_codes: ConnectCodeRow;
+  connect_consents: ConnectConsentRow;
   api_keys: ApiKeyRow;
   narrow_keys: NarrowKeyRow;
   key_uses: KeyUseRow;

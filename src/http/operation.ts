@@ -129,6 +129,10 @@ export function inputOf(route: Route): Check {
     if (route.query !== undefined) {
       call.query = validate(route.query, readQuery(request.url ?? ""), "query");
     }
+    if (route.bodyForm === "form") {
+      call.body = bytes;
+      return;
+    }
     if (route.bodyForm === "raw" || route.body !== undefined) requireJson(request, bytes);
     if (route.bodyForm === "raw") {
       call.body = bytes;
@@ -252,9 +256,10 @@ export function handler(route: Route, cookies: Cookies, checkAnswers: boolean): 
 
 function answerReply(route: Route, answer: Answer<unknown>, cookies: Cookies): Reply {
   const status = answer.status ?? route.answer.status;
-  const reply = isBare(route, status)
-    ? { status, headers: { ...answer.headers }, body: "" }
-    : jsonReply(status, answer.body, answer.headers);
+  const reply =
+    answer.body === undefined || isBare(route, status)
+      ? { status, headers: { ...answer.headers }, body: "" }
+      : jsonReply(status, answer.body, answer.headers);
   return answer.cookies === undefined ? reply : { ...reply, cookies: answer.cookies.flatMap(cookies.write) };
 }
 

@@ -8,7 +8,7 @@ const MAX_LENGTH = 512;
 export const redirectUriList = z
   .array(z.string().min(1).max(MAX_LENGTH))
   .max(MAX_URIS)
-  .describe("Replaces all; compared character by character");
+  .describe("Replaces all");
 
 const LOOPBACK: readonly string[] = ["localhost", "127.0.0.1", "[::1]"];
 /** Parameters that the service appends to a redirect URI. */

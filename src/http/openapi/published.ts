@@ -95,7 +95,7 @@ function withParameters(owner: Json, parameters: readonly Json[]): Json {
 
 /** Describes an operation by what it returns, and adds the links to its successful response. */
 function describeSuccess(operation: Operation, links: Record<string, Json>): void {
-  const [success] = Object.entries(operation.responses).find(([status]) => status < "300") ?? [];
+  const [success] = Object.entries(operation.responses).find(([status]) => status < "400") ?? [];
   const response = operation.responses[success ?? ""];
   if (response === undefined) return;
   operation.description = `Returns: ${response.description}.`;
@@ -159,7 +159,7 @@ function compact(response: Response, status: string): Response {
     type,
     isError
       ? { schema: error }
-      : { schema: withError(withoutUnions(openSchema(schema))), ...(!isList(example) && { example }) },
+      : { schema: withError(withoutUnions(openSchema(schema))), ...(!isLeftOut(example) && { example }) },
   ]);
   return {
     ...rest,
@@ -170,9 +170,13 @@ function compact(response: Response, status: string): Response {
   };
 }
 
-/** Lists have no example, because it would repeat that of one object. The page `/docs` shows it. */
-function isList(example: unknown): boolean {
-  return typeof example === "object" && example !== null && "next_cursor" in example;
+/**
+ * Lists have no example, because it would repeat that of one object, and errors of OAuth have none, because
+ * they are all alike. The page `/docs` shows them.
+ */
+function isLeftOut(example: unknown): boolean {
+  if (typeof example !== "object" || example === null) return false;
+  return "next_cursor" in example || "error_description" in example;
 }
 
 function withError(schema: Json): Json {

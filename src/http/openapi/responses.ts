@@ -83,7 +83,7 @@ function responseOf(declared: Declared, names: Names, more: Json = {}): Response
       ...optional(headerObjects(optionalHeaders, names)),
       ...more,
     },
-    schemas: schema === undefined ? [] : [schemaOf(schema, "output")],
+    schemas: schema === undefined || schema instanceof z.ZodUndefined ? [] : [schemaOf(schema, "output")],
   };
 }
 

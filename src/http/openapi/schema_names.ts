@@ -67,5 +67,7 @@ export const SCHEMA_NAMES: Readonly<Record<string, string>> = {
   RemoveOrganizationMemberAnswer: "RemovedMember",
   PauseCallbackAnswer: "CallbackState",
   WithdrawPlatformAdoptionAnswer: "WithdrawnAdoption",
+  OauthPushRequestAnswer401: "OAuthError",
+  OauthTokenAnswer: "ConnectedCustomer",
   PreviewDelegationApprovalAnswerWarningsItem: "ConstraintWarning",
 };

@@ -174,7 +174,10 @@ describe("the published OpenAPI document", () => {
     }
     const linked = (id: string) => {
       const { links } = expanded(
-        named(id).responses[202] ?? named(id).responses[201] ?? named(id).responses[200],
+        named(id).responses[202] ??
+          named(id).responses[201] ??
+          named(id).responses[200] ??
+          named(id).responses[303],
       ) as { links?: Json };
       return links;
     };

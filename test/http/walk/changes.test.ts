@@ -18,6 +18,6 @@ test("every call that can end or narrow authority or access has the limit of suc
 
 test("only two calls that are no GET count as reading", () => {
   const reading = declaredRoutes.filter(({ reads }) => reads);
-  expect(reading.map(({ id }) => id)).toEqual(["check_receipt"]);
+  expect(reading.map(({ id }) => id)).toEqual(["oauth_push_request", "check_receipt"]);
   expect(reading.filter(({ ends, method }) => ends || method === "GET")).toEqual([]);
 });

@@ -1,7 +1,10 @@
+import { hash } from "node:crypto";
 import { createStopTokens } from "../../../src/accounts/mailings/stop_links.ts";
+import { approveConnect } from "../../../src/connect/approve_connect.ts";
 import { partNames } from "../../../src/installation/installation.ts";
 import { changeAddress, deleteAccount } from "../../support/account_codes.ts";
 import type { TestApi } from "../../support/api.ts";
+import { addMember } from "../../support/members.ts";
 import { registerPlatform } from "../../support/platform_world.ts";
 import { agentPath, delegationCalls } from "./delegation_calls.ts";
 import type { SeenAnswer } from "./openapi_document.ts";
@@ -35,6 +38,28 @@ const adoption = ({ person }: Scene, method: "PUT" | "DELETE", path: string) => 
   const body = { cluster: "c1", namespace: "default", name: "shop" };
   return person.client.call(method, `${path}/adoption`, method === "PUT" ? { body } : {});
 };
+
+const postForm = (api: TestApi, path: string, form: Record<string, string>) =>
+  api.client().call("POST", `/v1/service/oauth/${path}`, {
+    body: new URLSearchParams(form).toString(),
+    headers: { "content-type": "application/x-www-form-urlencoded" },
+  });
+
+/** Lets the scene's platform, which is a draft, begin to connect a customer. */
+async function begunByProduct(api: TestApi, scene: Scene) {
+  const redirect_uri = "http://127.0.0.1/connected";
+  await scene.person.client.call("PATCH", platformPath(scene), { body: { redirect_uris: [redirect_uri] } });
+  const rotated = await scene.person.client.post(`${platformPath(scene)}/rotate-signing-secret`);
+  const verifier = "v".repeat(43);
+  const asked = {
+    ...{ client_id: scene.platform.platformId, redirect_uri, response_type: "code", state: "s" },
+    ...{ code_challenge: hash("sha256", verifier, "base64url"), code_challenge_method: "S256" },
+  };
+  const answer = await api.client().get(`/v1/service/oauth/authorize?${new URLSearchParams(asked)}`);
+  const requestId = answer.headers.get("location")?.split("/connect/")[1] ?? "";
+  const form = { ...asked, client_secret: String(rotated.body.signing_secret) };
+  return { answer, verifier, requestId, form };
+}
 
 const principalsPath = (scene: Scene) => `${platformPath(scene)}/accepted-principals`;
 
@@ -293,6 +318,33 @@ export const ordinaryCalls: Record<string, Calls> = {
   rotate_signing_secret: async (_, scene) => [
     await scene.person.client.post(`${platformPath(scene)}/rotate-signing-secret`),
   ],
+  oauth_metadata: async (api) => [await api.client().get("/.well-known/oauth-authorization-server")],
+  oauth_authorize: async (api, scene) => [(await begunByProduct(api, scene)).answer],
+  oauth_push_request: async (api, scene) => {
+    const { form } = await begunByProduct(api, scene);
+    return [
+      await postForm(api, "par", form),
+      await postForm(api, "par", { ...form, scope: "wrong" }),
+      await postForm(api, "par", { ...form, client_secret: "wrong" }),
+    ];
+  },
+  oauth_token: async (api, scene) => {
+    const { form, requestId, verifier } = await begunByProduct(api, scene);
+    const { owner, customer } = { owner: scene.person, customer: await api.person() };
+    await addMember(api, owner.accountId, "auditor", customer);
+    const choice = { accountId: customer.accountId, scopes: [SCOPE] };
+    const deps = { db: api.db, secretBox: api.secretBox, clock: api.clock, baseUrl: "http://127.0.0.1" };
+    const address = new URL(await approveConnect(deps, customer, requestId, choice));
+    const exchange = {
+      ...{ ...form, grant_type: "authorization_code", code_verifier: verifier },
+      code: address.searchParams.get("code") ?? "",
+    };
+    return [
+      await postForm(api, "token", exchange),
+      await postForm(api, "token", exchange),
+      await postForm(api, "token", { ...exchange, client_secret: "wrong" }),
+    ];
+  },
   remove_connection: async (_, { person, platform: { connectionId } }) => [
     await person.client.call("DELETE", `/v1/service/connections/${connectionId}`),
   ],

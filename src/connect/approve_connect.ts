@@ -1,0 +1,180 @@
+import { hash, randomBytes } from "node:crypto";
+import { requireRole } from "../accounts/member_role.ts";
+import { addSeconds, type Clock } from "../clock.ts";
+import type { Database, Transaction } from "../db/database.ts";
+import type { ConnectCodeRow, Consent } from "../db/key_tables.ts";
+import { ApiError } from "../errors.ts";
+import { checkCeiling, checkScopes } from "../input/ceiling.ts";
+import { findOwner } from "../platforms/account_owner.ts";
+import { pickDescriptions } from "../platforms/scope_descriptions.ts";
+import type { ActingPerson, MemberRole } from "../route.ts";
+import type { SecretBox } from "../secret_box.ts";
+import {
+  type ConnectRequest,
+  findProduct,
+  isRedirectUri,
+  openRequest,
+  type Product,
+  redirectAddress,
+} from "./connect_request.ts";
+
+const CODE_SECONDS = 60;
+const TEST_CUSTOMERS = 5;
+/** Roles whose members may connect a product for an organization. */
+const CONNECTORS: readonly MemberRole[] = ["owner", "approver"];
+
+/** Dependencies of deciding about a request. */
+export type ConnectDecisionDeps = { db: Database; secretBox: SecretBox; clock: Clock; baseUrl: string };
+
+/** A request to connect as a page shows it. A decision that names `consentHash` is about the same words. */
+export type ShownRequest = {
+  request: ConnectRequest;
+  product: Product;
+  consent: Consent;
+  consentHash: string;
+};
+
+/**
+ * Reads the signed request in the address of a page. Throws `not_found` if it is unknown, older than an hour,
+ * or if its platform was removed, and `invalid_redirect_uri` if the product must not be returned to.
+ */
+export async function readConnectRequest(
+  { db, secretBox, clock }: Omit<ConnectDecisionDeps, "baseUrl">,
+  requestId: string,
+): Promise<ShownRequest> {
+  const request = openRequest({ secretBox, clock }, requestId, "connect_request");
+  const product = request && (await findProduct(db, request.platformId));
+  if (request === undefined || product === undefined) throw new ApiError("not_found");
+  if (!isRedirectUri(product, request.redirectUri)) throw new ApiError("invalid_redirect_uri");
+  const { orgName } = await findOwner(db, product.account_id);
+  const scopes = request.scopes ?? product.default_allowed_scopes;
+  const consent: Consent = {
+    platform_name: product.name,
+    publisher_name: orgName,
+    published_domain: product.published_domain,
+    account_label: request.accountLabel,
+    scopes,
+    scope_descriptions: pickDescriptions(product.scope_descriptions, scopes),
+  };
+  return { request, product, consent, consentHash: hash("sha256", JSON.stringify(consent)) };
+}
+
+/**
+ * The decision of a person. `shownName` is the name of the account that the publisher sees, by default the
+ * account's name.
+ */
+export type ConnectChoice = {
+  accountId: string;
+  scopes: readonly string[];
+  shownName?: string;
+  consentHash?: string;
+};
+
+/**
+ * Approves a request for an account, and returns the address that leads the browser back with a code. Neither
+ * a connection nor a key exists before the product exchanges the code. Approving the same request again
+ * replaces its code.
+ *
+ * Throws `not_found`, `invalid_redirect_uri`, `onboarding_incomplete`, `invalid_scopes`, `ceiling_exceeded`,
+ * `forbidden` as {@link checkMayConnect} does, and `invalid_request` if the words have changed since the page
+ * with `consentHash`.
+ */
+export async function approveConnect(
+  deps: ConnectDecisionDeps,
+  person: Pick<ActingPerson, "accountId">,
+  requestId: string,
+  { accountId, scopes, shownName, consentHash }: ConnectChoice,
+): Promise<string> {
+  const shown = await readConnectRequest(deps, requestId);
+  const { request, consent } = shown;
+  if (consentHash !== undefined && consentHash !== shown.consentHash) {
+    throw new ApiError("invalid_request", "The platform has changed what it asks for; read the page again");
+  }
+  const chosen = checkScopes(scopes);
+  if (chosen.length === 0) throw new ApiError("invalid_scopes", "Choose at least one scope");
+  checkCeiling(consent.scopes, chosen);
+  const { orgName } = await findOwner(deps.db, accountId);
+  const code = randomBytes(32).toString("base64url");
+  await deps.db.transaction(async (tx) => {
+    const row: ConnectCodeRow = {
+      code_hash: hashCode(code),
+      request_id: request.id,
+      platform_id: request.platformId,
+      customer_account_id: accountId,
+      customer_name: shownName ?? orgName,
+      person_id: person.accountId,
+      redirect_uri: request.redirectUri,
+      code_challenge: request.challenge,
+      scopes: chosen,
+      consent: JSON.stringify(consent) as unknown as Consent,
+      expires_at: addSeconds(deps.clock.now(), CODE_SECONDS),
+    };
+    await checkMayConnect(tx, row);
+    await tx("connect_codes").insert(row).onConflict("request_id").merge();
+  });
+  return redirectAddress(deps.baseUrl, request, { code });
+}
+
+/** Declines a request, and returns the address that leads the browser back with `access_denied`. */
+export async function declineConnect(deps: ConnectDecisionDeps, requestId: string): Promise<string> {
+  const { request } = await readConnectRequest(deps, requestId);
+  return redirectAddress(deps.baseUrl, request, { error: "access_denied" });
+}
+
+/** Returns the only form in which a code is stored. */
+export function hashCode(code: string): Buffer {
+  return hash("sha256", code, "buffer");
+}
+
+type Customer = Pick<ConnectCodeRow, "platform_id" | "customer_account_id" | "person_id" | "redirect_uri">;
+
+/**
+ * Throws unless an account may connect to a product now, and a person may decide so. Nothing that it checks
+ * changes before the transaction ends, except who belongs to the publisher of a draft. Returns whether the
+ * product is a draft.
+ */
+export async function checkMayConnect(tx: Transaction, customer: Customer): Promise<{ isTest: boolean }> {
+  const { platform_id, customer_account_id, person_id, redirect_uri } = customer;
+  await requireRole(tx, customer_account_id, person_id, CONNECTORS);
+  await tx("platforms").where({ platform_id }).forShare().select("platform_id");
+  const product = await findProduct(tx, platform_id);
+  if (product === undefined) throw new ApiError("not_found");
+  if (!isRedirectUri(product, redirect_uri)) throw new ApiError("invalid_redirect_uri");
+  if (product.account_id === customer_account_id) {
+    throw new ApiError("forbidden", "The platform belongs to this account, which has a connection to it");
+  }
+  const isTest = product.publish_state !== "published";
+  if (isTest) await checkTester(tx, product, customer);
+  return { isTest };
+}
+
+/** The customers of a draft are accounts for which a member of its publisher connects. */
+async function checkTester(
+  tx: Transaction,
+  { platform_id, account_id }: Product,
+  { customer_account_id, person_id }: Customer,
+): Promise<void> {
+  const { rows } = await tx.raw<{ rows: { is_member: boolean; others: number }[] }>(
+    `select exists (select from accounts where account_id = :account_id and account_id = :person_id and own_role is not null)
+       or exists (select from organization_members where organization_id = :account_id and account_id = :person_id) as is_member,
+     (select count(distinct c.customer_account_id)::int from connections c join connect_consents n using (connection_id)
+      where c.product_id = :platform_id and c.removed_at is null and n.is_test
+        and c.customer_account_id <> :customer_account_id) as others`,
+    { account_id, person_id, platform_id, customer_account_id },
+  );
+  const [{ is_member, others } = { is_member: false, others: 0 }] = rows;
+  if (!is_member) {
+    throw new ApiError(
+      "forbidden",
+      "Only members of its publisher can connect to a platform that is a draft",
+    );
+  }
+  if (others >= TEST_CUSTOMERS) {
+    throw new ApiError("forbidden", `A draft has at most ${TEST_CUSTOMERS} test customers`);
+  }
+}
+
+/** Deletes codes that have expired. */
+export async function pruneConnectCodes({ db, now }: { db: Database; now: Date }): Promise<void> {
+  await db("connect_codes").where("expires_at", "<=", now).delete();
+}
