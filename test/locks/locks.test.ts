@@ -5,6 +5,7 @@ import { runningApi } from "../support/api.ts";
 import { heldRows } from "../support/held_rows.ts";
 import { createSlowServers } from "../support/surroundings/slow_servers.ts";
 import { clusterRaces } from "./cluster_races.ts";
+import { connectRaces } from "./connect_races.ts";
 import { delegationRaces } from "./delegation_races.ts";
 import { organizationRaces } from "./organization_races.ts";
 import { platformRaces } from "./platform_races.ts";
@@ -16,6 +17,7 @@ const races: Record<string, RaceRow[]> = {
   ...signInRaces,
   ...organizationRaces,
   ...platformRaces,
+  ...connectRaces,
   ...delegationRaces,
   ...clusterRaces,
 };
@@ -38,6 +40,7 @@ const withoutLock: Record<string, string> = {
   present_proof: "inserts one row",
   report_outcome: "inserts one row",
   check_receipt: "changes nothing",
+  oauth_push_request: "changes nothing",
   internal_read_state: "changes nothing",
   internal_list_delegations: "changes nothing",
   ...Object.fromEntries(
