@@ -1,7 +1,7 @@
 import { type Authority, type Authorization, grantAuthority, receiptIdOf, refused } from "./authority.ts";
 import { type Challenge, createChallenges } from "./challenges.ts";
 import { systemClock } from "./clock.ts";
-import { type Refusal, type Ruling, rule } from "./enforcement.ts";
+import { errorCodeOf, NO_DECISION, type Refusal, type Ruling, rule } from "./enforcement.ts";
 import type { Verifier } from "./operation.ts";
 import { createOutcomeReporter } from "./outcomes.ts";
 import { type AcceptedPrincipals, readPrincipals } from "./principals.ts";
@@ -15,7 +15,7 @@ import {
 } from "./record.ts";
 import { type Exchange, exchange } from "./service/exchange.ts";
 import { createLookUp, OWN_KEY_PATH, readObject, readOwnKey } from "./service/own_key.ts";
-import { type GuardSettings, readGuardSettings } from "./settings.ts";
+import { type GuardFault, type GuardSettings, readGuardSettings } from "./settings.ts";
 
 /** The result of a guarded action. */
 export type Run<T> =
@@ -66,7 +66,10 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     const status = answered.answered ? answered.status : undefined;
     const own = answered.answered && status === 200 ? readOwnKey(readObject(answered.body)) : undefined;
     if (own !== undefined) return own.verifier;
-    settings.onFault({ kind: "verifier_not_read", status });
+    const code = answered.answered ? errorCodeOf(readObject(answered.body)) : undefined;
+    settings.onFault(
+      isRefusedKey(status) ? { kind: "key_refused", status, code } : { kind: "verifier_not_read", status },
+    );
     throw new Error("the service did not name the verifier");
   });
 
@@ -149,12 +152,15 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     const askedAt = systemClock.now().toISOString();
     const principals = readPrincipals(call.principals);
     const question = await prepare(call);
-    if ("cause" in question) return refuse({ ...question, askedAt }, question.cause);
+    if ("cause" in question) {
+      const isUnread = question.cause === "unbindable_payload" && call.unreadBody === true;
+      if (isUnread) settings.onFault({ kind: "body_not_read" });
+      return refuse({ ...question, askedAt }, question.cause);
+    }
     const asked = { ...question, askedAt };
     const ruling = rule(await send("verify", question.key, question.body));
-    if (ruling.finding === "invalid_scope") {
-      settings.onFault({ kind: "scope_not_accepted", requiredScope: question.requiredScope });
-    }
+    const fault = faultOf(ruling, question.requiredScope);
+    if (fault !== undefined) settings.onFault(fault);
     if (ruling.finding !== "allow") return refuse(asked, ruling.finding, ruling);
     const isReplay = question.operation !== undefined && ruling.answer.replayed === true;
     if (isReplay && settings.replays === "refuse") return refuse(asked, "replayed", ruling);
@@ -182,6 +188,22 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     flush: outcomes.flush,
     header: settings.header,
   };
+}
+
+function isRefusedKey(status: number | undefined): status is 401 | 403 {
+  return status === 401 || status === 403;
+}
+
+/** Returns the fault of the application or the service because of which there is no decision, if any. */
+function faultOf(
+  { finding, status, answer, refusal }: Ruling,
+  requiredScope: string,
+): GuardFault | undefined {
+  if (finding === "invalid_scope") return { kind: "scope_not_accepted", requiredScope };
+  if (refusal !== NO_DECISION || finding === "indeterminate") return undefined;
+  const code = errorCodeOf(answer);
+  if (isRefusedKey(status)) return { kind: "key_refused", status, code };
+  return { kind: "verification_failed", cause: finding, status, code };
 }
 
 function keyOf(apiKey: () => string): string | undefined {

@@ -98,8 +98,10 @@ function denial({ decision_reason: reason, ...answer }: Ruling["answer"]): Refus
   return Object.freeze({ status: 403, code, message, ...(isAskable && { evaluationId: id }) });
 }
 
-function errorCodeOf(answer: Readonly<Record<string, unknown>> | undefined): unknown {
-  return isObject(answer?.error) ? answer.error.code : undefined;
+/** Returns the code of the service's error, if the answer contains one. */
+export function errorCodeOf(answer: Readonly<Record<string, unknown>> | undefined): string | undefined {
+  const code = isObject(answer?.error) ? answer.error.code : undefined;
+  return typeof code === "string" && /^\w{1,64}$/.test(code) ? code : undefined;
 }
 
 /** Parses a JSON object strictly. Returns `undefined` for any other body, and if a key occurs twice. */

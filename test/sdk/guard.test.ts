@@ -199,6 +199,39 @@ describe("a scope that the service does not accept", () => {
   });
 });
 
+describe("a fault", () => {
+  const error = { code: "invalid_api_key", message: "dpz_key", status: 401 };
+
+  test.each([
+    [answering(401, { error }), { kind: "key_refused", status: 401, code: "invalid_api_key" }],
+    [answering(403, { error }), { kind: "key_refused", status: 403, code: "invalid_api_key" }],
+    [answering(404, {}), { kind: "verification_failed", cause: "unexpected_status", status: 404 }],
+    [answering(200, {}), { kind: "verification_failed", cause: "unknown_decision", status: 200 }],
+  ])("reaches onFault with the service's status and code: %#", async (answer, fault) => {
+    world.stub.respond(answer);
+    const faults: GuardFault[] = [];
+    const guard = guardWith({ onFault: (each) => faults.push(each) });
+    expect(await guard.authorize(call)).toMatchObject({ allowed: false, refusal: noDecision });
+    expect(await guard.authorize({ ...call, operation })).toMatchObject({ allowed: false });
+    expect(faults[0]).toMatchObject(fault);
+    if (fault.kind === "key_refused") expect(faults[1]).toEqual(faults[0]);
+  });
+
+  test("goes to the console once for each kind without onFault, and contains no secret", async () => {
+    const warned = vi.spyOn(console, "warn").mockImplementation(() => undefined);
+    world.stub.respond(answering(401, { error }));
+    const guard = createGuard({ baseUrl: world.stub.url, apiKey: "dpz_key", verifier });
+    for (const given of [call, call, { ...call, operation, unreadBody: true }]) await guard.authorize(given);
+    const lines = warned.mock.calls.map(([line]) => String(line));
+    warned.mockRestore();
+    expect(lines).toEqual([
+      expect.stringMatching(/^deputize guard: key_refused, status 401, code invalid_api_key: .* verify key/),
+      expect.stringMatching(/^deputize guard: body_not_read: .* body parser before the guard/),
+    ]);
+    expect(lines.join()).not.toContain("dpz_key");
+  });
+});
+
 describe("a route", () => {
   const guards: [string, (route: never) => unknown][] = [
     ["Express", (route) => guardExpress(guardWith(), route)],

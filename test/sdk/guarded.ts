@@ -37,7 +37,8 @@ export type GuardedWorld = {
 
 export function guardedWorld(): GuardedWorld {
   const world = {
-    guardWith: (settings = {}) => createGuard({ baseUrl: world.stub.url, apiKey: "dpz_key", ...settings }),
+    guardWith: (settings = {}) =>
+      createGuard({ baseUrl: world.stub.url, apiKey: "dpz_key", onFault: () => undefined, ...settings }),
     sentBodies: () => world.stub.requests.map(({ body }) => JSON.parse(body)),
   } as GuardedWorld;
   beforeEach(async () => {

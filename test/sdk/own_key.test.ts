@@ -62,7 +62,11 @@ describe("a guard without the name of its verifier", () => {
     const refusal = { status: 503, code: "verification_unavailable" };
     const refused = { executed: false, refusal, record: { cause: "verifier_not_read" } };
     expect(await guard.run(bound, () => "done")).toMatchObject(refused);
-    expect([targets(), faults]).toEqual([["GET self"], [{ kind: "verifier_not_read", status }]]);
+    const fault =
+      status === 401
+        ? { kind: "key_refused", status, code: "invalid_api_key" }
+        : { kind: "verifier_not_read", status };
+    expect([targets(), faults]).toEqual([["GET self"], [fault]]);
     self = [200, SELF];
     expect(await guard.run(bound, () => "done")).toMatchObject({ executed: true });
   });

@@ -130,6 +130,18 @@ describe("a handler behind guardFetch", () => {
   });
 });
 
+test("guardFetch names what it got instead of a request with a body", async () => {
+  const raw = new Request(ADDRESS, { method: "POST", body: "{}", headers: { "x-service-proof": "AQ" } });
+  const honoRequest = { raw, url: ADDRESS, method: "POST", header: () => undefined };
+  for (const wrong of [honoRequest, { req: honoRequest }, undefined]) {
+    await expect(serve(wrong as never, 7)).rejects.toThrow(
+      "request: must be a Request. In Hono, pass c.req.raw",
+    );
+  }
+  await raw.text();
+  await expect(serve(raw, 7)).rejects.toThrow("request: its body was read before.");
+});
+
 test("guardFetch throws a TypeError for a scope that no certificate can grant", () => {
   expect(() => guardFetch(guard, { requiredScope: "data:*" }, () => new Response())).toThrow(TypeError);
 });

@@ -42,6 +42,8 @@ export function guardFetch<Rest extends unknown[] = []>(
   const isLimit = Number.isInteger(maxBodyBytes) && maxBodyBytes >= 0;
   demand(isLimit, "maxBodyBytes: must be a whole number that is not negative");
   return async (request, ...rest) => {
+    const isRequest = typeof request?.url === "string" && typeof request.headers?.get === "function";
+    demand(isRequest, "request: must be a Request. In Hono, pass c.req.raw");
     const { pathname, search } = new URL(request.url);
     const headers = Object.fromEntries(request.headers);
     const message = { method: request.method, headers, httpVersionMajor: 1 };
@@ -71,6 +73,8 @@ async function readBody(
   request: Request,
   maxBytes: number,
 ): Promise<Required<Pick<RequestView, "body" | "isSent">> | Response> {
+  const isUnread = !request.bodyUsed && request.body?.locked !== true;
+  demand(isUnread, "request: its body was read before. Read it from authority.payload, behind the guard");
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of request.body ?? []) {

@@ -197,3 +197,16 @@ def test_reports_the_status_of_each_response(service: Service) -> None:
         report = service.reported()[-1]
         assert (report["outcome"], report["detail"]) == (outcome, detail)
         assert service.verified()[-1]["operation"]["action"] == "POST"
+
+
+def test_fails_always_in_a_mounted_application_without_the_middleware(service: Service) -> None:
+    ran: list[Any] = []
+    inner, outer = application(service.guard(), ran), FastAPI()
+    outer.add_middleware(GuardMiddleware)
+    outer.mount("/shop", inner)
+    for headers in (PROOF, {}):
+        assert post(outer, "/shop/orders", '{"amount":5}', {**JSON, **headers}).status_code == 500
+    assert (ran, service.requests) == ([], [])
+    inner.middleware_stack = None
+    inner.add_middleware(GuardMiddleware)
+    assert post(outer, "/shop/orders", '{"amount":5}', {**JSON, **PROOF}).status_code == 201

@@ -7,6 +7,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -373,3 +374,26 @@ def test_rejects_each_mistake_of_a_route(service: Service, about: str, settings:
     with pytest.raises(TypeError, match=about):
         service.guard()(**given)
     Route(SCOPE, operation=False, proof=str, payload=str)
+
+
+def test_warns_once_of_each_kind_of_fault(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    error = {"code": "invalid_api_key", "message": "dpz_key", "status": 401}
+    service.answer = lambda _: [http(401, {"error": error})]
+    guard = service.guard()
+    for call in (CALL, CALL, replace(BOUND, unread_body=True)):
+        assert isinstance(guard.authorize(call), Refused)
+    lines = [record.getMessage() for record in caplog.records if record.name == "deputize.guard"]
+    assert [line.split(":")[0] for line in lines] == [
+        "key_refused, status 401, code invalid_api_key",
+        "body_not_read",
+    ]
+    assert "dpz_key" not in "".join(lines)
+    faults: list[GuardFault] = []
+    unnamed = service.guard(verifier=None, on_fault=faults.append)
+    unnamed.authorize(BOUND)
+    service.answer = lambda _: [http(404, {})]
+    unnamed.authorize(CALL)
+    assert [(fault.kind, fault.status, fault.code) for fault in faults] == [
+        ("key_refused", 401, "invalid_api_key"),
+        ("verification_failed", 404, None),
+    ]

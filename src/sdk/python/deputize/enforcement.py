@@ -57,6 +57,7 @@ class Ruling:
 
 _MAX_DEPTH = 32
 _MAX_REASON = 256
+_CODE = re.compile(r"\w{1,64}", re.ASCII)
 _EVALUATION_ID = re.compile(r"[\w-]{1,256}", re.ASCII)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -74,10 +75,16 @@ def rule(exchange: Exchange) -> Ruling:
     fields = _NOTHING if answer is None else answer
     if exchange.status != 400:
         return Ruling("unexpected_status", exchange.status, fields, NO_DECISION)
-    error = fields.get("error")
-    if is_object(error) and error.get("code") == "invalid_scope":
+    if error_code_of(fields) == "invalid_scope":
         return Ruling("invalid_scope", 400, fields, NO_DECISION)
     return Ruling("bad_proof", 400, fields, NO_AUTHORITY)
+
+
+def error_code_of(answer: Mapping[str, Any]) -> str | None:
+    """Returns the code of the service's error, if the answer contains one."""
+    error = answer.get("error")
+    code = error.get("code") if is_object(error) else None
+    return code if isinstance(code, str) and _CODE.fullmatch(code) else None
 
 
 def _decided(answer: Mapping[str, Any] | None) -> Ruling:

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Generic, Literal, Self, TypeVar, cast
 
 from .authority import Authority, Outcome, Refused, Report, grant_authority, receipt_id_of
 from .calls import awaited, finished
 from .challenges import LONGEST_WAIT, Challenge, ChallengeLimit, read_challenge
-from .enforcement import Finding, Refusal, Ruling, rule
+from .enforcement import NO_DECISION, Finding, Refusal, Ruling, error_code_of, rule
 from .operation import BoundOperation, Operation, Verifier
 from .outcomes import OutcomeReport, OutcomeReporter
 from .payload import ABSENT
@@ -46,6 +46,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+_KEY_REFUSED = (401, 403)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +175,8 @@ class Guard:
         asked_at = _now()
         prepared = await self._prepare(call, is_async)
         if isinstance(prepared, str):
+            if prepared == "unbindable_payload" and call.unread_body:
+                self._settings.on_fault(GuardFault("body_not_read"))
             return await self._refuse(prepared, call.required_scope, None, asked_at, None, is_async)
         question, key = prepared
         scope, operation = question.required_scope, question.operation
@@ -182,8 +185,9 @@ class Guard:
             return await self._refuse(cause, scope, operation, asked_at, ruling, is_async)
 
         ruling = rule(await self._post("verify", key, question.body, self._settings.timeout, is_async))
-        if ruling.finding == "invalid_scope":
-            self._settings.on_fault(GuardFault("scope_not_accepted", required_scope=scope))
+        unanswered = _fault_of(ruling, scope)
+        if unanswered is not None:
+            self._settings.on_fault(unanswered)
         if ruling.finding != "allow" or ruling.refusal is not None:
             return await refuse(ruling.finding, ruling)
         is_replay = operation is not None and ruling.answer.get("replayed") is True
@@ -230,7 +234,11 @@ class Guard:
         status = found.status if isinstance(found, Answer) else None
         own = read_own_key(read_object(found.body)) if isinstance(found, Answer) and status == 200 else None
         if own is None:
-            self._settings.on_fault(GuardFault("verifier_not_read", status=status))
+            code = error_code_of(read_object(found.body)) if isinstance(found, Answer) else None
+            kind: Literal["key_refused", "verifier_not_read"] = (
+                "key_refused" if status in _KEY_REFUSED else "verifier_not_read"
+            )
+            self._settings.on_fault(GuardFault(kind, status=status, code=code))
             raise LookupError("the service did not name the verifier")
         return own.verifier
 
@@ -297,6 +305,18 @@ class Guard:
         url, headers = self._service.address(path), {self._service.header("api-key"): key}
         exchange = self._exchanger.post(url, headers, body, seconds)
         return await asyncio.wrap_future(exchange) if is_async else exchange.result()
+
+
+def _fault_of(ruling: Ruling, required_scope: str) -> GuardFault | None:
+    """Returns the fault of the application or the service because of which there is no decision, if any."""
+    if ruling.finding == "invalid_scope":
+        return GuardFault("scope_not_accepted", required_scope=required_scope)
+    if ruling.refusal is not NO_DECISION or ruling.finding == "indeterminate":
+        return None
+    status, code = ruling.status, error_code_of(ruling.answer)
+    if status in _KEY_REFUSED:
+        return GuardFault("key_refused", status=status, code=code)
+    return GuardFault("verification_failed", status=status, code=code, cause=ruling.finding)
 
 
 def _now() -> str:

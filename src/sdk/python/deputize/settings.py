@@ -1,9 +1,10 @@
 """Settings of a guard."""
 
+import logging
 import re
 import ssl
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import quote, urlsplit
 
@@ -16,13 +17,21 @@ from .record import VerificationRecord
 class GuardFault:
     """For `on_fault`.
 
-    An outcome or a scope was not accepted, the service did not return the verifier's identity, or a function
-    of the settings failed.
+    `status` and `code` are those of the service's response.
+
+    - `key_refused`: the service refused the API key
+    - `verification_failed`: the service did not decide, for the reason `cause`
+    - `body_not_read`: a request to a bound route had a body that is not strictly JSON. Callers can cause it
+    - an outcome or a scope was not accepted, the service did not return the verifier's identity, or a
+      function of the settings failed
     """
 
     kind: Literal[
         "outcome_not_reported",
         "scope_not_accepted",
+        "key_refused",
+        "verification_failed",
+        "body_not_read",
         "verifier_not_read",
         "record_not_retained",
         "principals_not_read",
@@ -32,6 +41,37 @@ class GuardFault:
     outcome: str | None = None
     status: int | None = None
     error: Exception | None = None
+    code: str | None = None
+    cause: str | None = None
+
+
+_HINTS: Mapping[str, str] = {
+    "key_refused": "the service refused the API key. Use a verify key of your platform's connection",
+    "verification_failed": "the service did not decide. Check base_url",
+    "body_not_read": "a request had a body that is not strictly JSON, or that has no type of JSON",
+    "verifier_not_read": "the service did not return the verifier of the API key",
+    "scope_not_accepted": "the service does not accept a required scope",
+    "outcome_not_reported": "the service did not accept the outcome of an action",
+    "record_not_retained": "the function retain failed",
+    "principals_not_read": "the function principals failed",
+}
+_LOG = logging.getLogger("deputize.guard")
+
+
+def warn_once() -> Callable[[GuardFault], object]:
+    """Returns a function that logs the first fault of each kind as a warning, without secrets."""
+    kinds: set[str] = set()
+
+    def warn(fault: GuardFault) -> None:
+        if fault.kind in kinds:
+            return
+        kinds.add(fault.kind)
+        details = {"status": fault.status, "code": fault.code, "cause": fault.cause}
+        shown = {**details, "required_scope": fault.required_scope}
+        text = "".join(f", {name} {value}" for name, value in shown.items() if value is not None)
+        _LOG.warning("%s%s: %s. Set on_fault to see each fault.", fault.kind, text, _HINTS[fault.kind])
+
+    return warn
 
 
 def _ignore(_: object) -> None:
@@ -55,7 +95,8 @@ class GuardSettings:
       network; 0 gives none
     - `retain`: stores the record of each verification. The guard waits for it before the action runs. If it
       raises, the guard refuses the action with 503
-    - `on_fault`: called for each fault, sometimes in another thread. Must not raise
+    - `on_fault`: called for each fault, sometimes in another thread. Must not raise. By default, the guard
+      logs the first fault of each kind as a warning of `deputize.guard`, without secrets
 
     Only `authorize_async` and `run_async` accept async functions for `principals` and `retain`.
     """
@@ -68,7 +109,7 @@ class GuardSettings:
     replays: Literal["refuse", "execute"] = "refuse"
     challenges_per_second: int = 40
     retain: Callable[[VerificationRecord], object] = _ignore
-    on_fault: Callable[[GuardFault], object] = _ignore
+    on_fault: Callable[[GuardFault], object] = field(default_factory=warn_once)
 
     def __post_init__(self) -> None:
         demand(

@@ -89,7 +89,7 @@ class WebhookReceiver:
         word: str = "service",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._secrets = tuple(secret) if isinstance(secret, list | tuple) else (secret,)
+        self._secrets = (secret,) if isinstance(secret, str) else tuple(secret or ())
         if not self._secrets or not all(self._secrets):
             raise TypeError("secret: must not be empty")
         if not all(isinstance(each, str) for each in self._secrets):

@@ -16,6 +16,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _KEY = "deputize.exchange"
+_APP = "deputize.app"
 
 
 class RefusedError(Exception):
@@ -49,6 +50,8 @@ class GuardMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        # Starlette replaces `app` in each mounted application.
+        scope[_APP] = scope.get("app")
         # Stays unused in a mounted application, whose requests the outer middleware limits and reports.
         exchange = _Exchange()
         scope.setdefault(_KEY, exchange)
@@ -94,9 +97,14 @@ def limit_body(scope: Scope, max_bytes: int) -> None:
 
 
 def demand_middleware(scope: Scope) -> None:
-    """Raises TypeError if the application lacks the middleware, so that nothing runs without it."""
-    if _KEY not in scope:
-        raise TypeError("the guard needs app.add_middleware(GuardMiddleware)")
+    """Raises TypeError if the application lacks the middleware, so that nothing runs without it.
+
+    The middleware of an outer application is not enough, because a mounted one answers refusals with 500.
+    """
+    if _KEY not in scope or scope[_APP] is not scope.get("app"):
+        raise TypeError(
+            "the guard needs app.add_middleware(GuardMiddleware), in each mounted application too"
+        )
 
 
 async def _respond(refused: RefusedError, send: Send) -> None:
