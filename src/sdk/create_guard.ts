@@ -200,7 +200,8 @@ function faultOf(
   requiredScope: string,
 ): GuardFault | undefined {
   if (finding === "invalid_scope") return { kind: "scope_not_accepted", requiredScope };
-  if (refusal !== NO_DECISION || finding === "indeterminate") return undefined;
+  // Callers can cause 409, with the id of an earlier action.
+  if (refusal !== NO_DECISION || finding === "indeterminate" || status === 409) return undefined;
   const code = errorCodeOf(answer);
   if (isRefusedKey(status)) return { kind: "key_refused", status, code };
   return { kind: "verification_failed", cause: finding, status, code };

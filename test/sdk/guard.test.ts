@@ -217,6 +217,16 @@ describe("a fault", () => {
     if (fault.kind === "key_refused") expect(faults[1]).toEqual(faults[0]);
   });
 
+  test("follows no refusal that a caller can cause", async () => {
+    const faults: GuardFault[] = [];
+    const guard = guardWith({ verifier, onFault: (each) => faults.push(each) });
+    for (const status of [400, 409]) {
+      world.stub.respond(answering(status, { error: { code: "invocation_conflict", status } }));
+      expect(await guard.authorize({ ...call, operation })).toMatchObject({ allowed: false });
+    }
+    expect(faults).toEqual([]);
+  });
+
   test("goes to the console once for each kind without onFault, and contains no secret", async () => {
     const warned = vi.spyOn(console, "warn").mockImplementation(() => undefined);
     world.stub.respond(answering(401, { error }));

@@ -20,7 +20,7 @@ from .record import Cause, VerificationRecord, refusal_of, verification_record
 from .route import MAX_BODY_BYTES, Route
 from .service.exchange import Answer, Exchange, Exchanger
 from .service.own_key import OWN_KEY_PATH, LookUp, read_object, read_own_key
-from .settings import GuardFault, GuardSettings, Service, demand
+from .settings import GuardFault, GuardSettings, Service
 
 __all__ = [
     "ABSENT",
@@ -68,7 +68,6 @@ class Guard:
     def __init__(
         self, base_url: str, api_key: str | Callable[[], str], settings: GuardSettings | None = None
     ) -> None:
-        demand(isinstance(settings, GuardSettings | None), "settings: must be GuardSettings")
         self._settings = settings or GuardSettings()
         self._service = Service(base_url, api_key, self._settings.word)
         self._exchanger = Exchanger(self._settings.ssl_context)
@@ -311,7 +310,8 @@ def _fault_of(ruling: Ruling, required_scope: str) -> GuardFault | None:
     """Returns the fault of the application or the service because of which there is no decision, if any."""
     if ruling.finding == "invalid_scope":
         return GuardFault("scope_not_accepted", required_scope=required_scope)
-    if ruling.refusal is not NO_DECISION or ruling.finding == "indeterminate":
+    # Callers can cause 409, with the id of an earlier action.
+    if ruling.refusal is not NO_DECISION or ruling.finding == "indeterminate" or ruling.status == 409:
         return None
     status, code = ruling.status, error_code_of(ruling.answer)
     if status in _KEY_REFUSED:

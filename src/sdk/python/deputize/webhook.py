@@ -92,7 +92,7 @@ class WebhookReceiver:
         self._secrets = (secret,) if isinstance(secret, str) else tuple(secret or ())
         if not self._secrets or not all(self._secrets):
             raise TypeError("secret: must not be empty")
-        if not all(isinstance(each, str) for each in self._secrets):
+        if not all(_is_text(each) for each in self._secrets):
             raise TypeError("secret: must be text or a sequence of texts")
         if not callable(store_once):
             raise TypeError("store_once: must be a function")
@@ -143,6 +143,10 @@ class WebhookReceiver:
         body = _read_object(raw_body) or {}
         event = body.get("event")
         return WebhookEvent(genuine, event, body) if isinstance(event, str) else 400
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _headers_of(headers: Mapping[str, str]) -> dict[str, str]:

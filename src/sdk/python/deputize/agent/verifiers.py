@@ -36,7 +36,7 @@ def read_verifiers(verifiers: Verifiers) -> Callable[[httpx2.URL], Verifier | Li
     function raises `WrongVerifier` for an address without a verifier, and for a path that some servers read
     as the path of another verifier.
     """
-    demand(isinstance(verifiers, Mapping), "verifiers: must be a dict with the verifier of each address")
+    demand(hasattr(verifiers, "items"), "verifiers: must be a dict with the verifier of each address")
     places = [_place_of(address, verifier) for address, verifier in verifiers.items()]
     places.sort(key=lambda place: len(place[1]), reverse=True)
 
