@@ -76,7 +76,7 @@ export type ConnectChoice = {
  * replaces its code.
  *
  * Throws `not_found`, `invalid_redirect_uri`, `onboarding_incomplete`, `invalid_scopes`, `ceiling_exceeded`,
- * `forbidden` as {@link checkMayConnect} does, and `invalid_request` if the words have changed since the page
+ * `forbidden` as {@link checkMayConnect} does, also if the words have changed since the page
  * with `consentHash`.
  */
 export async function approveConnect(
@@ -88,7 +88,7 @@ export async function approveConnect(
   const shown = await readConnectRequest(deps, requestId);
   const { request, consent } = shown;
   if (consentHash !== undefined && consentHash !== shown.consentHash) {
-    throw new ApiError("invalid_request", "The platform has changed what it asks for; read the page again");
+    throw new ApiError("forbidden", "The platform has changed what it asks for; read the page again");
   }
   const chosen = checkScopes(scopes);
   if (chosen.length === 0) throw new ApiError("invalid_scopes", "Choose at least one scope");

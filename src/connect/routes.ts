@@ -3,6 +3,7 @@ import type { ActionLimits } from "../rates/action_limits.ts";
 import type { Route } from "../route.ts";
 import { type AuthorizeDeps, authorizeRoute, oauthMetadataRoute, pushRoute } from "./authorize_routes.ts";
 import { createAuthenticateClient } from "./client_authentication.ts";
+import { approveConnectRoute, connectRequestRoute, declineConnectRoute } from "./decision_routes.ts";
 import { rotateSigningSecretRoute } from "./signing_secret.ts";
 import { tokenRoute } from "./token_route.ts";
 
@@ -18,5 +19,8 @@ export function connectRoutes(deps: ConnectDeps): Route[] {
     pushRoute(deps, authenticateClient),
     tokenRoute(deps, authenticateClient),
     oauthMetadataRoute(deps),
+    connectRequestRoute(deps),
+    approveConnectRoute(deps),
+    declineConnectRoute(deps),
   ];
 }

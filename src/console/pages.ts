@@ -8,6 +8,7 @@ import { appearancePage } from "./pages/appearance.ts";
 import { channelPage } from "./pages/channel.ts";
 import { clusterNamespacePage } from "./pages/cluster_namespace.ts";
 import { clustersPage } from "./pages/clusters.ts";
+import { connectPage } from "./pages/connect/connect.ts";
 import { creditPage } from "./pages/credit.ts";
 import { certificateFilePage, delegationPage } from "./pages/delegations/delegation.ts";
 import { delegationsPage } from "./pages/delegations/delegations.ts";
@@ -82,6 +83,7 @@ export const consolePages: readonly Page[] = [
   undoAddressPage,
   stopMailsPage,
   creditPage,
+  connectPage,
   organizationPage,
   organizationSettingsPage,
   memberPage,

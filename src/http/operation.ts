@@ -218,7 +218,7 @@ export function activityOf(route: Route, activity: Activity): Middleware | undef
   return async ({ state: call }, next) => {
     const { caller } = call;
     if (caller === undefined || !("person" in caller) || caller.person === undefined) return next();
-    const target = { ...(call.params as Record<string, string>), ...route.activityDetails?.(call.body) };
+    const target = { ...idsOf(call.params), ...route.activityDetails?.(call.body) };
     const { accountId, person, organization } = caller;
     // A person who has left the organization of their own account acts only for themselves.
     if (person.role === null) return next();
@@ -287,4 +287,12 @@ function withDeclaredAnswers(route: Route): (call: AnyCall) => Promise<Answer<un
     }
     return answer;
   };
+}
+
+const MOST_OF_AN_ID = 200;
+
+/** Returns the parameters that are ids. A longer one is a whole signed request. */
+function idsOf(params: unknown): Record<string, string> {
+  const all = Object.entries((params ?? {}) as Record<string, string>);
+  return Object.fromEntries(all.filter(([, value]) => value.length <= MOST_OF_AN_ID));
 }

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import { connectScene } from "../connect/scene.ts";
 import type { TestApi } from "../support/api.ts";
 import { addMember } from "../support/members.ts";
-import type { RaceRow } from "./races.ts";
+import type { RaceRow, Sql } from "./races.ts";
 
 /** Returns a code of an organization's approver, and the call that exchanges it. */
 async function decided(api: TestApi) {
@@ -15,22 +15,56 @@ async function decided(api: TestApi) {
   return { shop, customer, approver, call: () => exchange(shop, known), check };
 }
 
-/** Races of the exchange of a customer's code. Its refusals have no code of this service. */
+/** Returns a person who has read a product's request, and the call that approves it. */
+async function approval(api: TestApi) {
+  const { product, begun } = connectScene(api);
+  const shop = await product();
+  const person = await api.person();
+  const path = `/v1/service/connect-requests/${(await begun(shop)).requestId}`;
+  const { consent_hash } = (await person.client.get(path)).body;
+  const call = () => person.client.post(`${path}/approve`, { scopes: ["data:read"], consent_hash });
+  return { shop, person, call };
+}
+
+const unpublishing = (platformId: string): { holds: Sql; meanwhile: Sql } => ({
+  holds: ["select from platforms where platform_id = $1 for no key update", platformId],
+  meanwhile: [
+    "update platforms set publish_state = 'draft', published_domain = null where platform_id = $1",
+    platformId,
+  ],
+});
+
+/** Races of connecting a customer. Refusals of the exchange have no code of this service. */
 export const connectRaces: Record<string, RaceRow[]> = {
+  approve_connect_request: [
+    {
+      title: "of a platform that another call unpublishes",
+      gets: ["403 forbidden"],
+      async prepare(api) {
+        const { shop, call } = await approval(api);
+        return { ...unpublishing(shop.platformId), call };
+      },
+    },
+    {
+      title: "by a person who loses the role",
+      gets: ["403 forbidden"],
+      async prepare(api) {
+        const { person, call } = await approval(api);
+        return {
+          holds: ["select from accounts where account_id = $1 for no key update", person.accountId],
+          meanwhile: ["update accounts set own_role = 'auditor' where account_id = $1", person.accountId],
+          call,
+        };
+      },
+    },
+  ],
   oauth_token: [
     {
       title: "of a platform that another call unpublishes",
       gets: ["400"],
       async prepare(api) {
         const { shop, call, check } = await decided(api);
-        return {
-          holds: ["select from platforms where platform_id = $1 for no key update", shop.platformId],
-          meanwhile: [
-            "update platforms set publish_state = 'draft', published_domain = null where platform_id = $1",
-            shop.platformId,
-          ],
-          ...{ call, check },
-        };
+        return { ...unpublishing(shop.platformId), call, check };
       },
     },
     {

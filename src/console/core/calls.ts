@@ -6,6 +6,7 @@ import type { SessionAnswer } from "../../accounts/sessions/session_routes.ts";
 import type { ChannelAnswer } from "../../channels/routes.ts";
 import type { ClusterApproverAnswer } from "../../clusters/approver_routes.ts";
 import type { NamespaceBindingAnswer } from "../../clusters/namespace_routes.ts";
+import type { ConnectRequestAnswer } from "../../connect/decision_routes.ts";
 import type { UseAnswer } from "../../delegations/certificates/certificate_use.ts";
 import type { ChainAnswer } from "../../delegations/certificates/check_certificate_route.ts";
 import type { CertificateAnswer, RequestAnswer } from "../../delegations/delegation_answers.ts";
@@ -148,6 +149,9 @@ export type Answers = {
   list_organization_activity: ActivityAnswer;
   get_installation_part: PartAnswer;
   list_suspended_endpoints: SuspendedAnswer;
+  get_connect_request: ConnectRequestAnswer;
+  approve_connect_request: { redirect_to: string };
+  decline_connect_request: { redirect_to: string };
 };
 
 /** An operation that pages may call. */

@@ -148,7 +148,13 @@ async function pageOf(frame: Omit<Frame, "title" | "content">, page: Page, statu
   if ("file" in page) return fileReply(page.file(visit, data));
   const content = withRefusal(visit, page.render(visit, data));
   return pageReply(
-    { ...frame, title: page.title(visit, data), back: page.back?.(visit, data), content },
+    {
+      ...frame,
+      title: page.title(visit, data),
+      back: page.back?.(visit, data),
+      leadsTo: page.leadsTo?.(visit, data),
+      content,
+    },
     status,
   );
 }

@@ -18,6 +18,8 @@ export type Frame = {
   page?: Page | undefined;
   title: string;
   back?: Back | undefined;
+  /** The other origin to which a form of the page may lead. */
+  leadsTo?: string | undefined;
   content: Html;
 };
 
@@ -202,14 +204,14 @@ export function creditBanner({ visit, page }: Header): Html | undefined {
   </aside>`;
 }
 
-function policy(styles: string): string {
+function policy(styles: string, leadsTo = ""): string {
   return [
     "default-src 'none'",
     "script-src 'self'",
     `style-src ${styles}`,
     "img-src 'self'",
     "connect-src 'self'",
-    "form-action 'self'",
+    `form-action 'self' ${leadsTo}`.trim(),
     "base-uri 'none'",
     "frame-ancestors 'none'",
   ].join("; ");
@@ -231,8 +233,8 @@ const HEADERS = {
  * page, so that it draws the page one request earlier. Its next page then loads the file.
  */
 export function pageReply(frame: Frame, status = 200): Reply {
-  const styles = `'self' ${frame.assets.inline.source}`;
-  const headers = frame.visit.isNew ? { ...HEADERS, "content-security-policy": policy(styles) } : HEADERS;
+  const styles = frame.visit.isNew ? `'self' ${frame.assets.inline.source}` : "'self'";
+  const headers = { ...HEADERS, "content-security-policy": policy(styles, frame.leadsTo) };
   return { status, headers, body: renderDocument(layout(frame)) };
 }
 

@@ -54,6 +54,10 @@ type ShownPage<D> = {
   /** The content of `<main>` below the title heading. */
   render(visit: Visit, data: D): Html;
   forms?: Record<string, Form>;
+  /**
+   * The other origin to which a form of the page may lead. Browsers apply `form-action` to redirects, too.
+   */
+  leadsTo?(visit: Visit, data: D): string;
 };
 
 /** The link from a page to its parent page. */

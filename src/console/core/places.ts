@@ -42,11 +42,14 @@ export function wayBack(asked: string | undefined): string {
   return asked !== undefined && isConsolePath(asked) ? asked : CONSOLE;
 }
 
+/** The longest path contains the signed request of a product to connect. Browsers and proxies accept 8 kB. */
+const MAX_PATH = 6_000;
+
 /** Returns whether this is the path of a console page, with or without a query. */
 export function isConsolePath(path: string): boolean {
   const form =
     /^\/console(\/[A-Za-z0-9_~%@:+,=-][A-Za-z0-9._~%@:+,=-]*)*\/?(\?[A-Za-z0-9._~%@:+,=&/!*'()-]*)?$/;
-  return path.length <= 2_000 && form.test(path) && !/%(2f|5c|2e|0|1)/i.test(path.split("?")[0] ?? "");
+  return path.length <= MAX_PATH && form.test(path) && !/%(2f|5c|2e|0|1)/i.test(path.split("?")[0] ?? "");
 }
 
 /** Returns a function that finds a path's page and parameters. */

@@ -3,7 +3,8 @@ import { ACTIVITY } from "./activity.ts";
 import { ADOPTION, AGENT, AGENT_NOTICES, AGENTS, FIRST_STEPS } from "./agents.ts";
 import { CALLBACKS, WEBHOOK_SECRET } from "./callbacks.ts";
 import { CLUSTERS } from "./clusters.ts";
-import { EXPLAIN, REASONS, TRY_IT } from "./decisions.ts";
+import { CONNECT } from "./connect.ts";
+import { EXPLAIN, REASONS, TRY_IT, whyDenied } from "./decisions.ts";
 import { ASKING, DELEGATION, DELEGATION_NOTICES, DELEGATIONS, REVOKE, REVOKE_MANY } from "./delegations.ts";
 import { DELIVERIES, RECOVERIES } from "./deliveries.ts";
 import { ERRORS } from "./errors.ts";
@@ -13,7 +14,6 @@ import { ACTING, DOMAINS, INVITATION, ORGANIZATION, OWN_ACCOUNT } from "./organi
 import { CONNECTIONS, PICKER, PLATFORM_NOTICES, PLATFORMS } from "./platforms.ts";
 import { ASK, LIMITS, REQUEST, REQUESTS, SCOPES } from "./requests.ts";
 import { SERVICE } from "./service.ts";
-import { whyDenied } from "./why_denied.ts";
 
 /** Texts about an account's credit. */
 export const CREDIT = {
@@ -68,6 +68,7 @@ export const texts = {
   domains: DOMAINS,
   activity: ACTIVITY,
   credit: CREDIT,
+  connect: CONNECT,
   listing: {
     pages: "Pages",
     first: "Back to the beginning",

@@ -28,6 +28,7 @@ const shown: Json = {
   checks: [{ name: "signature", outcome: "passed" }],
   cluster: "prod",
   code: "123456",
+  connect_request: "eyJpZCI6IjAxOTgwZjNlIn0.c2lnbmF0dXJl",
   connection_id: ID,
   context: {
     assurance: "proof",
@@ -84,6 +85,7 @@ const shown: Json = {
   receipt_hash: HASH,
   receipt_id: ID,
   replayed: false,
+  redirect_to: "https://shop.example.com/connected?code=…",
   request_id: `req-${ID}`,
   requested_scope: [SCOPE],
   required_scope: SCOPE,

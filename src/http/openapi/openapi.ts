@@ -61,7 +61,7 @@ export function openApiDocument(routes: readonly Route[], { baseUrl, word, versi
     info: {
       title: "Deputize",
       version,
-      description: DESCRIPTION,
+      description: `${DESCRIPTION}\nWith a session, the header \`${names.header("X-Service-Account")}\` names the organization that the person acts for.`,
       contact: { name: "Deputize maintainers", url: "https://deputize.io" },
       license: { name: "Apache 2.0", identifier: "Apache-2.0" },
     },

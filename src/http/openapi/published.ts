@@ -12,6 +12,8 @@ import type { Json } from "./schema.ts";
 
 /** The header of every response and request. The description of the API names it once. */
 const EVERYWHERE = "X-Request-Id";
+/** The header of every call with a session. The description of the API names it once. */
+const ACTS_FOR = /^X-\w+-Account$/;
 /** A header of responses that the parameter `Idempotency-Key` describes once. */
 const REPLAYED = "Idempotent-Replayed";
 
@@ -33,7 +35,7 @@ export function publishedDocument(document: Json): Json {
   const links = placed.map((each) => linksOf(each, placed));
   for (const [place, { operation }] of placed.entries()) {
     operation.parameters = operation.parameters
-      .filter(({ name }) => name !== EVERYWHERE)
+      .filter(({ name }) => name !== EVERYWHERE && !ACTS_FOR.test(String(name)))
       .map(({ required, ...parameter }) => (required === true ? { required, ...parameter } : parameter));
     operation.responses = published(operation.responses);
     describeSuccess(operation, links[place] ?? {});

@@ -18,7 +18,7 @@ export async function startConsoleWith(more: readonly Page[], options: ApiOption
 /** A browser without scripts, which opens pages and sends their forms. */
 export type Browser = {
   client: HttpClient;
-  /** Opens a page, and follows redirects. */
+  /** Opens a page, and follows redirects, except to other origins. */
   open(path: string): Promise<Shown>;
 };
 
@@ -57,7 +57,8 @@ export function browserOf(api: TestApi, client = api.client()): Browser {
       ...(sent && { body: sent.body }),
     });
     const location = answer.headers.get("location");
-    return location === null ? shown(path, answer) : follow("GET", location);
+    if (location === null) return shown(path, answer);
+    return URL.canParse(location) ? shown(location, answer) : follow("GET", location);
   }
 
   function shown(path: string, answer: HttpAnswer): Shown {

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { addSeconds } from "../../../src/clock.ts";
+import { connectScene } from "../../connect/scene.ts";
 import type { TestApi } from "../../support/api.ts";
 import { delegated, registerPlatform, selfRequest } from "../../support/platform_world.ts";
 import { delegationViewer } from "../delegations/delegation_viewer.ts";
@@ -27,6 +28,13 @@ async function channelViewer(api: TestApi): Promise<Seen> {
   const body = { app: "slack", url: "https://hooks.example.com/services/secret" };
   await seen.client.call("PUT", "/v1/service/request-channel", { body });
   return seen;
+}
+
+async function customerViewer(api: TestApi): Promise<Seen> {
+  const seen = await viewerOf(api, "complete");
+  const { product, begun } = connectScene(api);
+  const { requestId } = await begun(await product());
+  return { ...seen, ids: { request: requestId } };
 }
 
 /** How to reach each page, by page id. A page that is missing here fails the tests of all pages. */
@@ -91,6 +99,7 @@ export const visits: Record<string, Reached> = {
   account_address: { viewer: organizationOf, path: "/console/account/address" },
   delete_account: { viewer: organizationOf, path: "/console/account/delete" },
   credit: { viewer: "busy", path: "/console/credit" },
+  connect: { viewer: customerViewer, path: ({ request }) => `/console/connect/${request}` },
   organization: { viewer: organizationOf, path: "/console/organization" },
   organization_settings: { viewer: organizationOf, path: "/console/organization/settings" },
   organization_member: {

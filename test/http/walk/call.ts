@@ -43,6 +43,7 @@ export function idsOf(scene: Scene): Record<string, string> {
     member_account_id: scene.memberId,
     invitation_id: scene.invitationId,
     domain: scene.domain,
+    connect_request: scene.connectRequest,
     event_id: scene.receiptId,
     delivery_id: scene.deliveryId,
     recovery_id: scene.recoveryId,

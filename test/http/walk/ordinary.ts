@@ -61,6 +61,15 @@ async function begunByProduct(api: TestApi, scene: Scene) {
   return { answer, verifier, requestId, form };
 }
 
+/** Lets a customer read the request of {@link begunByProduct}. */
+async function readByCustomer(api: TestApi, scene: Scene) {
+  const { requestId } = await begunByProduct(api, scene);
+  const customer = await api.person();
+  await addMember(api, scene.person.accountId, "auditor", customer);
+  const path = `/v1/service/connect-requests/${requestId}`;
+  return { customer, path, answer: await customer.client.get(path) };
+}
+
 const principalsPath = (scene: Scene) => `${platformPath(scene)}/accepted-principals`;
 
 /** Accepts a new account's root at the scene's platform. */
@@ -327,6 +336,16 @@ export const ordinaryCalls: Record<string, Calls> = {
       await postForm(api, "par", { ...form, scope: "wrong" }),
       await postForm(api, "par", { ...form, client_secret: "wrong" }),
     ];
+  },
+  get_connect_request: async (api, scene) => [(await readByCustomer(api, scene)).answer],
+  approve_connect_request: async (api, scene) => {
+    const { customer, path, answer } = await readByCustomer(api, scene);
+    const body = { scopes: [SCOPE], consent_hash: String(answer.body.consent_hash) };
+    return [await customer.client.post(`${path}/approve`, body)];
+  },
+  decline_connect_request: async (api, scene) => {
+    const { customer, path } = await readByCustomer(api, scene);
+    return [await customer.client.post(`${path}/decline`)];
   },
   oauth_token: async (api, scene) => {
     const { form, requestId, verifier } = await begunByProduct(api, scene);

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { SessionsAnswer } from "../../../src/accounts/sessions/own_sessions.ts";
 import { addSeconds } from "../../../src/clock.ts";
+import { signRequest } from "../../../src/connect/connect_request.ts";
 import { requestHash } from "../../../src/protocol/documents/context_binding.ts";
 import { leaderOf, type Person, type TestApi } from "../../support/api.ts";
 import { insertDelivery, insertRecovery } from "../../support/deliveries.ts";
@@ -57,6 +58,8 @@ export type Scene = {
   sparedChallenge: string;
   /** Calls the API with the platform's API key. */
   keyed(method: string, path: string, body?: unknown, options?: CallOptions): Promise<HttpAnswer>;
+  /** A request by which the platform asks to be connected. */
+  connectRequest: string;
   challenge(): Promise<string>;
   /** Returns the body with which the agent asks. */
   asking(): {
@@ -93,6 +96,7 @@ export async function setScene(
   return {
     ...scene,
     ...(await keyedObjects(scene)),
+    connectRequest: await askedToConnect(api),
     sessionId: String(elsewhere?.session_id),
     ...(await sent(api, platform)),
     ...(organization
@@ -103,6 +107,26 @@ export async function setScene(
     certId,
     epoch: await leaderOf(api, "c1"),
   };
+}
+
+const asking = new WeakMap<TestApi, Promise<string>>();
+
+/** Lets a draft of another account ask to be connected. Returns the signed request, once for each API. */
+function askedToConnect(api: TestApi): Promise<string> {
+  const known = asking.get(api) ?? askToConnect(api);
+  asking.set(api, known);
+  return known;
+}
+
+async function askToConnect(api: TestApi): Promise<string> {
+  const { platformId } = await registerPlatform(await api.person());
+  const redirectUri = "http://127.0.0.1/connected";
+  await api
+    .db("platforms")
+    .where({ platform_id: platformId })
+    .update({ redirect_uris: [redirectUri] });
+  const asked = { platformId, redirectUri, scopes: null, state: "s", challenge: "c".repeat(43) };
+  return signRequest(api, { ...asked, accountLabel: null }, "connect_request");
 }
 
 /**
