@@ -5,6 +5,7 @@ import { explanationValues, shownDescriptions } from "../input/platform_fields.t
 import { isoTime } from "../input/schemas.ts";
 import { pickDescriptions } from "../platforms/scope_descriptions.ts";
 import { fingerprintOfKey } from "../protocol/keys/hybrid.ts";
+import { type AccountCaller, principalOf } from "../route.ts";
 import type { CertificateRecord, RequestRecord } from "./delegation_records.ts";
 import { allowsOnce } from "./requests/agent_requests.ts";
 
@@ -115,7 +116,7 @@ export const certificateAnswer = z.object({
   status: z.enum(["approved", "revoked"]),
   issued_at: isoTime,
   expires_at: isoTime.nullable().describe("null if it does not expire"),
-  approved_by: z.string().describe("E-mail of the person who approved"),
+  approved_by: z.string().nullable().describe("E-mail of the person who approved"),
   approval_channel: z.string(),
   revoked_at: isoTime.nullable(),
   revoke_reason: z.string().nullable(),
@@ -129,8 +130,13 @@ export const certificateAnswer = z.object({
 /** A certificate in an answer. */
 export type CertificateAnswer = z.infer<typeof certificateAnswer>;
 
-/** Converts a request to the form that the API returns. */
-export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer> {
+/** Returns whether a caller is a product, which sees no addresses of its customer's members. */
+function isProduct(caller: AccountCaller): boolean {
+  return principalOf(caller) !== caller.accountId;
+}
+
+/** Converts a request to the form that the API returns to a caller. */
+export function showRequest(record: RequestRecord, caller: AccountCaller): z.infer<typeof requestAnswer> {
   return {
     request_id: record.request_id,
     connection_id: record.connection_id,
@@ -147,11 +153,11 @@ export function showRequest(record: RequestRecord): z.infer<typeof requestAnswer
     reason: record.reason,
     created_at: record.created_at.toISOString(),
     expires_at: record.expires_at.toISOString(),
-    requested_by: record.requested_by,
+    requested_by: isProduct(caller) ? null : record.requested_by,
     declared_by: showObject(record),
     four_eyes: record.four_eyes,
     decided_at: showTime(record.decided_at),
-    decided_by: record.decided_by,
+    decided_by: isProduct(caller) ? null : record.decided_by,
     decided_in_cluster: record.decided_cluster,
     approved_scope: record.approved_scope,
     cert_id: record.cert_id,
@@ -194,8 +200,11 @@ function showPublisher({ publisher_name, publisher_domain }: RequestRecord) {
   return { name: publisher_name, domain: publisher_domain };
 }
 
-/** Converts a certificate to the form that the API returns. */
-export function showCertificate(record: CertificateRecord): z.infer<typeof certificateAnswer> {
+/** Converts a certificate to the form that the API returns to a caller. */
+export function showCertificate(
+  record: CertificateRecord,
+  caller: AccountCaller,
+): z.infer<typeof certificateAnswer> {
   return {
     cert_id: record.cert_id,
     request_id: record.request_id,
@@ -207,11 +216,11 @@ export function showCertificate(record: CertificateRecord): z.infer<typeof certi
     status: record.status,
     issued_at: record.issued_at.toISOString(),
     expires_at: showTime(record.expires_at),
-    approved_by: record.approved_by,
+    approved_by: isProduct(caller) ? null : record.approved_by,
     approval_channel: record.approval_channel,
     revoked_at: showTime(record.revoked_at),
     revoke_reason: record.revoke_reason,
-    revoked_by: record.revoked_by,
+    revoked_by: isProduct(caller) ? null : record.revoked_by,
     agent: showAgentFacts(record),
     platform: { platform_id: record.platform_id, name: record.platform_name },
     declared_by: showObject(record),

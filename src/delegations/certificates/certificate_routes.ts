@@ -5,7 +5,7 @@ import { isCertificateId } from "../../ids.ts";
 import { reasonBody } from "../../input/delegation_fields.ts";
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
 import { idText, isoTimeInput, searchText } from "../../input/schemas.ts";
-import { type AccountCaller, type Route, route } from "../../route.ts";
+import { type AccountCaller, principalOf, type Route, route } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { certificateAnswer, showCertificate } from "../delegation_answers.ts";
 import {
@@ -62,7 +62,7 @@ export function listCertificatesRoute({ db, clock }: { db: Database; clock: Cloc
       narrow(found, query, clock.now());
       if (query.q !== undefined) search(found, db, caller, query.q);
       const { rows, next_cursor } = await readPage<CertificateRecord>(found, orderOf(db, query), query);
-      return { body: { items: rows.map(showCertificate), next_cursor } };
+      return { body: { items: rows.map((row) => showCertificate(row, caller)), next_cursor } };
     },
   });
 }
@@ -90,7 +90,8 @@ function narrow(found: Found, query: Query, now: Date): void {
 }
 
 /** Looks up agents and platforms by name first, to avoid joining certificates that do not match. */
-function search(found: Found, db: Database, { accountId }: AccountCaller, text: string): void {
+function search(found: Found, db: Database, caller: AccountCaller, text: string): void {
+  const accountId = principalOf(caller);
   const agents = db("agents").select("agent_id").where({ account_id: accountId });
   const platforms = db("connections as c")
     .select("c.connection_id")
@@ -130,7 +131,7 @@ export function getCertificateRoute({ db }: Deps): Route {
     answer: { status: 200, schema: certificateAnswer, description: "The certificate" },
     errors: ["not_found"],
     async handle({ caller, params }) {
-      return { body: showCertificate(await findCertificate(db, caller, params.cert_id)) };
+      return { body: showCertificate(await findCertificate(db, caller, params.cert_id), caller) };
     },
   });
 }

@@ -8,7 +8,7 @@ import { scopeList } from "../../input/platform_fields.ts";
 import { idText } from "../../input/schemas.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
 import type { RequestRate } from "../../rates/request_rate.ts";
-import { type Route, route } from "../../route.ts";
+import { principalOf, type Route, route } from "../../route.ts";
 import { requestAnswer, showRequest } from "../delegation_answers.ts";
 import {
   callerRows,
@@ -104,13 +104,13 @@ export function listRequestsRoute({ db, clock }: Deps): Route {
     errors: [],
     async handle({ caller, query }) {
       const now = clock.now();
-      await expireRequests(db, caller.accountId, now);
+      await expireRequests(db, principalOf(caller), now);
       const found = selectRequests(db).where(callerRows(caller, "r"));
       if (query.status !== undefined) found.where({ "r.status": query.status });
       if (query.connection_id !== undefined) found.where({ "r.connection_id": query.connection_id });
       if (query.agent_id !== undefined) found.where({ "r.agent_id": query.agent_id });
       const { rows, next_cursor } = await readPage<RequestRecord>(found, newestFirst, query);
-      return { body: { items: rows.map((row) => showRequest(stateAt(row, now))), next_cursor } };
+      return { body: { items: rows.map((row) => showRequest(stateAt(row, now), caller)), next_cursor } };
     },
   });
 }
@@ -129,8 +129,8 @@ export function getRequestRoute({ db, clock }: Deps): Route {
     errors: ["not_found"],
     async handle({ caller, params }) {
       const now = clock.now();
-      await expireRequests(db, caller.accountId, now);
-      return { body: showRequest(await findRequest(db, caller, params.request_id, now)) };
+      await expireRequests(db, principalOf(caller), now);
+      return { body: showRequest(await findRequest(db, caller, params.request_id, now), caller) };
     },
   });
 }

@@ -74,7 +74,7 @@ function about(visit: Visit, certificate: CertificateAnswer): Html {
     ],
     [
       words.approved,
-      html`${time(certificate.issued_at)} ${words.approvedBy(certificate.approved_by)}${" "}
+      html`${time(certificate.issued_at)} ${words.approvedBy(certificate.approved_by ?? "")}${" "}
         <span class="quiet">${words.channels[certificate.approval_channel]}</span>`,
     ],
     declared_by !== null && [
