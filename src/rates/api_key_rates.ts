@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { Database } from "../db/database.ts";
-import { rateLimited } from "../errors.ts";
+import { ApiError, rateLimited } from "../errors.ts";
 import type { ApiKeyCaller, RatedKind } from "../route.ts";
 import { ACCOUNT_SHARE, createPace } from "./pace.ts";
 import { consumeRate, createStoredRate, type RateLeft, type StoredRate } from "./stored_rate.ts";
@@ -25,7 +25,7 @@ export type ApiKeyRates = {
   take(kind: RatedKind, caller: Caller): Promise<Record<string, string>>;
   /**
    * Counts a call as `take` does, and runs it with these headers. A call that fails does not count if the
-   * kind counts created objects.
+   * kind counts created objects, unless a limit refused it.
    */
   within<T>(
     kind: RatedKind,
@@ -85,7 +85,9 @@ export function createApiKeyRates({
       try {
         return await run(headers);
       } catch (error) {
-        if (kind === "agents") {
+        // The vault has made the key of an agent for which the connection had no room in the end.
+        const isFull = error instanceof ApiError && error.code === "rate_limited";
+        if (kind === "agents" && !isFull) {
           await agents.giveBack(caller.connectionId);
           if (!caller.isCustomer) await accountAgents.giveBack(caller.accountId);
         }

@@ -1,6 +1,8 @@
+import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { runningApi } from "../support/api.ts";
-import { connect, lend, publisher } from "../support/two_companies.ts";
+import { createAgent } from "../support/platform_world.ts";
+import { connect, keyed, lend, publisher } from "../support/two_companies.ts";
 
 const api = runningApi();
 
@@ -20,5 +22,30 @@ describe("an evil publisher", () => {
       const own = await customer.person.client.get(`/v1/service/${path}`);
       expect([path, own.text.includes(email)]).toEqual([path, true]);
     }
+  });
+
+  test("gets no more keys in a customer's vault than agents are counted, even from a race", async () => {
+    const customer = await connect(api, await publisher(api));
+    const agentId = await createAgent(api.client(), customer);
+    const agent = (await api.db("agents").where({ agent_id: agentId }).first())!;
+    const more = Array.from({ length: 98 }, () => ({
+      ...agent,
+      agent_id: randomBytes(16).toString("hex"),
+      vault_key_id: null,
+      public_key: JSON.stringify(agent.public_key) as never,
+      attestation: null,
+    }));
+    await api.db.batchInsert("agents", more);
+    const path = `/v1/service/connections/${customer.connectionId}/agents`;
+    const made = await Promise.all(
+      Array.from({ length: 8 }, () => keyed(api, customer, path, { name: "bot", agent_type: "api_agent" })),
+    );
+    expect(made.filter(({ status }) => status === 201)).toHaveLength(1);
+    const ofCustomer = [...api.vault.keys.values()].filter(
+      ({ tenant, purpose }) => tenant === customer.person.accountId && purpose === "agent",
+    );
+    const key = `agents_connection:${customer.connectionId}`;
+    const rate = (await api.db("rate_limits").where({ key }).first("points"))!;
+    expect(Number(rate.points)).toBeGreaterThanOrEqual(ofCustomer.length);
   });
 });
