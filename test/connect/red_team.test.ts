@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { runningApi } from "../support/api.ts";
-import { createAgent } from "../support/platform_world.ts";
-import { connect, keyed, lend, publisher } from "../support/two_companies.ts";
+import { copyRequest, createAgent, registerPlatform } from "../support/platform_world.ts";
+import { challengeOf, connect, keyed, lend, publisher } from "../support/two_companies.ts";
 
 const api = runningApi();
 
@@ -47,5 +47,29 @@ describe("an evil publisher", () => {
     const key = `agents_connection:${customer.connectionId}`;
     const rate = (await api.db("rate_limits").where({ key }).first("points"))!;
     expect(Number(rate.points)).toBeGreaterThanOrEqual(ofCustomer.length);
+  });
+
+  test("uses up no limit of the questions that the customer's own agents ask", async () => {
+    const customer = await connect(api, await publisher(api));
+    const ask = async (at: { connectionId: string; apiKey: string }, scope: string) => {
+      const agentId = await createAgent(api.client(), at);
+      const present = `/v1/service/connections/${at.connectionId}/agents/${agentId}/present`;
+      const challenge = await challengeOf(api, at);
+      const { body } = await keyed(api, at, present, { challenge, required_scope: scope });
+      return keyed(api, at, "/v1/service/access-requests", {
+        subject: { type: "agent", id: agentId },
+        denial: { evaluation_id: body.evaluation_id },
+        requested_access: { scopes: [scope] },
+        context: { purpose: "Read the report" },
+      });
+    };
+    const { body } = await ask(customer, "data:read");
+    const { refusal, ...task } = (await api
+      .db("delegation_requests")
+      .where({ request_id: (body.task as { id: string }).id })
+      .first())!;
+    await copyRequest(api.db, task.request_id, 199, { refusal: JSON.stringify(refusal) as never });
+    const own = await registerPlatform(customer.person);
+    expect((await ask(own, "data:read")).status).toBe(202);
   });
 });

@@ -48,7 +48,8 @@ export async function findSameRequest(
 /**
  * Throws `denied_recently` if a person denied the agent one of these scopes within the last hour, and
  * `request_limit` if agents have too many pending requests. So one agent cannot use up the requests of the
- * others, and agents cannot use up those of people and objects. The caller must hold the connection's lock.
+ * others, and agents cannot use up those of people and objects. The limit of the account is that of its own
+ * connections, so products cannot use it up. The caller must hold the connection's lock.
  */
 export async function checkAsking(
   tx: Transaction,
@@ -69,9 +70,11 @@ export async function checkAsking(
   }
   const { rows } = await tx.raw<{ rows: [Record<keyof typeof MAX_ASKED, number>] }>(
     `select count(*) filter (where agent_id = :agent_id)::int as agent,
-            count(*) filter (where connection_id = :connection_id)::int as connection, count(*)::int as account
-     from delegation_requests
-     where account_id = :account_id and status = 'pending' and expires_at > :now and refusal is not null`,
+            count(*) filter (where r.connection_id = :connection_id)::int as connection,
+            count(*) filter (where c.platform_id is not null and own.platform_id is not null)::int as account
+     from delegation_requests r join connections c on c.connection_id = r.connection_id
+     join connections own on own.connection_id = :connection_id
+     where r.account_id = :account_id and r.status = 'pending' and r.expires_at > :now and r.refusal is not null`,
     { account_id, connection_id, agent_id, now },
   );
   const [counts] = rows;
