@@ -11,6 +11,7 @@ export const redirectUriList = z
   .describe("Replaces all");
 
 const LOOPBACK: readonly string[] = ["localhost", "127.0.0.1", "[::1]"];
+const HOST = /^(?:[a-z0-9-]+(?:\.[a-z0-9-]+)*|\[[0-9a-f:]+\])$/;
 /** Parameters that the service appends to a redirect URI. */
 const OWN_PARAMETERS = ["code", "state", "iss", "error", "error_description"];
 
@@ -41,6 +42,8 @@ export function redirectUriFault(uri: string, domain: string | null): string | u
     return "must not have a fragment, a user or a password";
   }
   if (url.href !== uri) return `must be written as ${url.href}`;
+  // The policy of the page on which a person decides contains the host.
+  if (!HOST.test(url.hostname)) return "must have a host of letters, digits, hyphens and dots";
   const taken = OWN_PARAMETERS.find((name) => url.searchParams.has(name));
   if (taken !== undefined) return `must not have the parameter ${taken}`;
   if (domain !== null && url.hostname !== domain && !url.hostname.endsWith(`.${domain}`)) {

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
+import { redirectUriFault } from "../../src/platforms/redirect_uris.ts";
 import { runningApi } from "../support/api.ts";
 import { copyRequest, createAgent, registerPlatform } from "../support/platform_world.ts";
 import { challengeOf, connect, keyed, lend, publisher } from "../support/two_companies.ts";
@@ -71,5 +72,12 @@ describe("an evil publisher", () => {
     await copyRequest(api.db, task.request_id, 199, { refusal: JSON.stringify(refusal) as never });
     const own = await registerPlatform(customer.person);
     expect((await ask(own, "data:read")).status).toBe(202);
+  });
+
+  test("has no redirect URI whose host is more than a name in the page's policy", () => {
+    for (const host of ["*", "*.evil.example", "a;sandbox", "a,b.example", "evil.example."]) {
+      expect(redirectUriFault(`https://${host}/`, null), host).toMatch(/host/);
+    }
+    expect(redirectUriFault("https://a;b.shop.example/", "shop.example")).toMatch(/host/);
   });
 });
