@@ -1,4 +1,4 @@
-import { timingSafeEqual } from "node:crypto";
+import { hash, timingSafeEqual } from "node:crypto";
 import { z } from "zod";
 import { addSeconds, type Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
@@ -40,6 +40,7 @@ const connectRequest = z.object({
   /** The requested scopes. `null` means the platform's whole ceiling. */
   scopes: z.array(z.string()).nullable(),
   state: z.string().nullable(),
+  /** The hash of the code challenge. The challenge of a pushed request is secret: see {@link hashChallenge}. */
   challenge: z.string(),
   /** The product's name for its own account, from a pushed request. */
   accountLabel: z.string().nullable(),
@@ -128,9 +129,17 @@ export function readAuthorization(
     redirectUri,
     scopes: readScopes(product, asked.scope),
     state: asked.state ?? null,
-    challenge: asked.code_challenge ?? "",
+    challenge: hashChallenge(asked.code_challenge ?? ""),
     accountLabel: label?.data ?? null,
   };
+}
+
+/**
+ * Returns the only form in which requests and codes have a code challenge. A request is readable in addresses.
+ * With the challenge itself, a stranger could make a pushed request again without its account label.
+ */
+export function hashChallenge(challenge: string): string {
+  return hash("sha256", challenge, "base64url");
 }
 
 /** Returns whether a state can be sent back: printable ASCII (RFC 6749, appendix A.5) of limited length. */

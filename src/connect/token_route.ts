@@ -14,6 +14,7 @@ import { type Route, route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
 import { checkMayConnect, hashCode } from "./approve_connect.ts";
 import type { AuthenticateClient } from "./client_authentication.ts";
+import { hashChallenge } from "./connect_request.ts";
 import { asInvalidGrant, inOAuth, OAuthRefusal, oauthAnswers, readForm } from "./oauth_refusal.ts";
 
 /** Dependencies of exchanging a code. */
@@ -123,10 +124,10 @@ async function spend(
   return row;
 }
 
-/** Checks a verifier of 43 to 128 characters (RFC 7636 §4.1) against its S256 challenge. */
+/** Checks a verifier of 43 to 128 characters (RFC 7636 §4.1) against the hash of its S256 challenge. */
 function provesChallenge(verifier: string, challenge: string): boolean {
   if (!/^[\w.~-]{43,128}$/.test(verifier)) return false;
-  const proven = hash("sha256", verifier, "base64url");
+  const proven = hashChallenge(hash("sha256", verifier, "base64url"));
   return proven.length === challenge.length && timingSafeEqual(Buffer.from(proven), Buffer.from(challenge));
 }
 

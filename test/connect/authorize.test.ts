@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { openRequest } from "../../src/connect/connect_request.ts";
+import { hashChallenge, openRequest } from "../../src/connect/connect_request.ts";
 import { newId } from "../../src/ids.ts";
 import { runningApi } from "../support/api.ts";
 import { errorCode } from "../support/platform_world.ts";
@@ -26,7 +26,7 @@ describe("an authorization request", () => {
       redirectUri: shop.redirect,
       scopes: ["data:read"],
       state: "xyz",
-      challenge: parameters(shop, verifier).code_challenge,
+      challenge: hashChallenge(parameters(shop, verifier).code_challenge),
       accountLabel: null,
       until: api.clock.now().getTime() + 3_600_000,
     });

@@ -4,8 +4,11 @@ import { redirectUriFault } from "../../src/platforms/redirect_uris.ts";
 import { runningApi } from "../support/api.ts";
 import { copyRequest, createAgent, registerPlatform } from "../support/platform_world.ts";
 import { challengeOf, connect, keyed, lend, publisher } from "../support/two_companies.ts";
+import { connectScene } from "./scene.ts";
 
 const api = runningApi();
+const { product, parameters, verifierOf, authorize, locationOf, requestIdOf, post, approve, exchange } =
+  connectScene(api);
 
 describe("an evil publisher", () => {
   test("learns no address of a customer's members with the connection's key", async () => {
@@ -79,5 +82,33 @@ describe("an evil publisher", () => {
       expect(redirectUriFault(`https://${host}/`, null), host).toMatch(/host/);
     }
     expect(redirectUriFault("https://a;b.shop.example/", "shop.example")).toMatch(/host/);
+  });
+});
+
+describe("an evil third person", () => {
+  test("cannot remove the product's name for the account from a request that it pushed", async () => {
+    const shop = await product();
+    const verifier = verifierOf();
+    const label = "Mallory's shop";
+    const pushed = await post("par", {
+      ...parameters(shop, verifier),
+      client_secret: shop.secret,
+      account_label: label,
+    });
+    const page = await authorize({
+      client_id: shop.platformId,
+      request_uri: String(pushed.body.request_uri),
+    });
+    const texts = [String(pushed.body.request_uri).split(":").at(-1) ?? "", requestIdOf(page)].map((text) =>
+      Buffer.from(text.split(".")[0] ?? "", "base64url").toString("latin1"),
+    );
+    const stolen = texts.flatMap((text) => /"challenge":"([\w-]{43})"/.exec(text)?.[1] ?? [])[0];
+    const bare = { ...parameters(shop, verifierOf()), ...(stolen && { code_challenge: stolen }) };
+    const requestId = requestIdOf(await authorize(bare));
+    const victim = await api.person();
+    const back = new URL(await approve(victim, requestId));
+    const answer = await exchange(shop, { code: back.searchParams.get("code") ?? "", verifier });
+    expect([answer.status, answer.body.error]).toEqual([400, "invalid_grant"]);
+    expect(locationOf(page)).toContain("/console/connect/");
   });
 });
