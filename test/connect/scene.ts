@@ -23,9 +23,13 @@ export function connectScene(api: TestApi) {
   const deps = () => ({ db: api.db, secretBox: api.secretBox, clock: api.clock, baseUrl: ISSUER });
 
   /** Registers a platform with one redirect URI, and publishes it. */
-  async function product({ isDraft = false, path: landing = "/connected" } = {}): Promise<Product> {
+  async function product({
+    isDraft = false,
+    path: landing = "/connected",
+    redirect: given = "",
+  } = {}): Promise<Product> {
     const domain = `d${randomUUID()}.example.com`;
-    const redirect = `https://${domain}${landing}`;
+    const redirect = given || `https://${domain}${landing}`;
     const owner = await api.person({ organization_name: "Shop Works" });
     const words = { label: "Refund an order", description: "Pays money back" };
     const { platformId, connectionId, answer } = await registerPlatform(
