@@ -9,6 +9,7 @@ import { channelPage } from "./pages/channel.ts";
 import { clusterNamespacePage } from "./pages/cluster_namespace.ts";
 import { clustersPage } from "./pages/clusters.ts";
 import { connectPage } from "./pages/connect/connect.ts";
+import { productPage, productsPage } from "./pages/connect/products.ts";
 import { creditPage } from "./pages/credit.ts";
 import { certificateFilePage, delegationPage } from "./pages/delegations/delegation.ts";
 import { delegationsPage } from "./pages/delegations/delegations.ts";
@@ -84,6 +85,8 @@ export const consolePages: readonly Page[] = [
   stopMailsPage,
   creditPage,
   connectPage,
+  productsPage,
+  productPage,
   organizationPage,
   organizationSettingsPage,
   memberPage,

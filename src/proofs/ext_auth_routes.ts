@@ -55,7 +55,7 @@ function hookRoute(deps: ExtAuthDeps, method: (typeof METHODS)[number], path: st
     id: `ext_auth_${method.toLowerCase()}${withTarget ? "_scope" : ""}`,
     method,
     path,
-    summary: "Tell a gateway whether a request may pass",
+    summary: "Tell a gateway whether a request may pass; any method",
     access: "public",
     idempotent: "foreign",
     ...(withTarget ? { params: z.object({ target: z.string() }) } : {}),

@@ -7,6 +7,7 @@ import type { ChannelAnswer } from "../../channels/routes.ts";
 import type { ClusterApproverAnswer } from "../../clusters/approver_routes.ts";
 import type { NamespaceBindingAnswer } from "../../clusters/namespace_routes.ts";
 import type { ConnectRequestAnswer } from "../../connect/decision_routes.ts";
+import type { ProductAnswer } from "../../connect/product_routes.ts";
 import type { UseAnswer } from "../../delegations/certificates/certificate_use.ts";
 import type { ChainAnswer } from "../../delegations/certificates/check_certificate_route.ts";
 import type { CertificateAnswer, RequestAnswer } from "../../delegations/delegation_answers.ts";
@@ -150,6 +151,10 @@ export type Answers = {
   get_installation_part: PartAnswer;
   list_suspended_endpoints: SuspendedAnswer;
   get_connect_request: ConnectRequestAnswer;
+  list_connected_products: PageOf<ProductAnswer>;
+  get_connected_product: ProductAnswer;
+  narrow_connected_product: ProductAnswer;
+  end_connected_product: { removed_at: string };
   approve_connect_request: { redirect_to: string };
   decline_connect_request: { redirect_to: string };
 };

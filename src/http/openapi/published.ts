@@ -24,11 +24,15 @@ const USUAL_SECURITY: Json[] = [{ session: [], csrf: [] }];
  * Returns the document that the API serves. The full document repeats each part where it applies. This one
  * contains each part once and under a name, and describes the errors of every call by one response. An
  * operation without `security` has the document's, and one without `x-roles` is open to every role. Paths of
- * any length are left out, because OpenAPI cannot express them.
+ * any length are left out, because OpenAPI cannot express them, and methods that do the same as the first.
  */
 export function publishedDocument(document: Json): Json {
   const all = structuredClone(document.paths) as Record<string, Record<string, Operation>>;
-  const paths = Object.fromEntries(Object.entries(all).filter(([, methods]) => !isOfAnyLength(methods)));
+  const paths = Object.fromEntries(
+    Object.entries(all)
+      .filter(([, methods]) => !isOfAnyLength(methods))
+      .map(([path, methods]) => [path, withoutTwins(methods)]),
+  );
   const placed = Object.entries(paths).flatMap(([path, methods]) =>
     Object.values(methods).map((operation) => ({ path, operation })),
   );
@@ -54,6 +58,15 @@ export function publishedDocument(document: Json): Json {
 
 function isOfAnyLength(methods: Record<string, Operation>): boolean {
   return Object.values(methods).some(({ parameters }) => parameters.some((each) => each[REST] === true));
+}
+
+/** Returns the operations of a path without those that differ from the first only in their method. */
+function withoutTwins(methods: Record<string, Operation>): Record<string, Operation> {
+  const nameless = ({ operationId: _, ...operation }: Operation) => operation;
+  const [first, ...others] = Object.entries(methods);
+  if (first === undefined) return methods;
+  const different = others.filter(([, one]) => !isDeepStrictEqual(nameless(one), nameless(first[1])));
+  return Object.fromEntries([first, ...different]);
 }
 
 /** Keeps only the first of equal examples of responses. The schema has the same name in each place. */
@@ -100,7 +113,7 @@ function describeSuccess(operation: Operation, links: Record<string, Json>): voi
   const [success] = Object.entries(operation.responses).find(([status]) => status < "400") ?? [];
   const response = operation.responses[success ?? ""];
   if (response === undefined) return;
-  operation.description = `Returns: ${response.description}.`;
+  operation.description = `${response.description}.`;
   response.description = "OK";
   if (Object.keys(links).length > 0) response.links = links;
 }

@@ -23,6 +23,8 @@ export const SCHEMA_NAMES: Readonly<Record<string, string>> = {
   AcceptPrincipalAnswer: "AcceptedPrincipal",
   ConfirmPlatformAdoptionAnswer: "Adoption",
   GetConnectionAnswer: "Connection",
+  GetConnectedProductAnswer: "ConnectedProduct",
+  ConnectedProductPublisher: "Publisher",
   ConnectionPlatform: "PlatformName",
   GetRequestChannelAnswer: "RequestChannel",
   GetCallbackAnswer: "Callback",

@@ -30,6 +30,15 @@ async function channelViewer(api: TestApi): Promise<Seen> {
   return seen;
 }
 
+/** A customer who has connected a product. */
+async function connectedViewer(api: TestApi): Promise<Seen> {
+  const person = await api.person();
+  const { product, code, exchange } = connectScene(api);
+  const shop = await product();
+  const { body } = await exchange(shop, await code(shop, person));
+  return { ...browserOf(api, person.client), ids: { connection: String(body.connection_id) } };
+}
+
 async function customerViewer(api: TestApi): Promise<Seen> {
   const seen = await viewerOf(api, "complete");
   const { product, begun } = connectScene(api);
@@ -99,6 +108,8 @@ export const visits: Record<string, Reached> = {
   account_address: { viewer: organizationOf, path: "/console/account/address" },
   delete_account: { viewer: organizationOf, path: "/console/account/delete" },
   credit: { viewer: "busy", path: "/console/credit" },
+  products: { viewer: connectedViewer, path: "/console/products" },
+  product: { viewer: connectedViewer, path: ({ connection }) => `/console/products/${connection}` },
   connect: { viewer: customerViewer, path: ({ request }) => `/console/connect/${request}` },
   organization: { viewer: organizationOf, path: "/console/organization" },
   organization_settings: { viewer: organizationOf, path: "/console/organization/settings" },

@@ -40,8 +40,11 @@ const operations = Object.values(published.paths as Record<string, Path>).flatMa
       parameters: [...common, ...parameters],
     })),
 );
-/** The operations of the full document, except those whose paths OpenAPI cannot express. */
-const expressible = contract.operations.filter(({ path }) => !path.endsWith("/{target}"));
+/** The operations that the document describes: no paths of any length, and one of several equal methods. */
+const expressible = contract.operations.filter(
+  ({ path, operationId }) =>
+    !path.endsWith("/{target}") && !/^ext_auth_(post|put|patch|delete)$/.test(operationId),
+);
 const named = (id: string) => operations.find(({ operationId }) => operationId === id) as Operation;
 const schemaOf = (part?: { content?: Record<string, Media> }) => part?.content?.["application/json"]?.schema;
 

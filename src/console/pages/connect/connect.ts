@@ -91,7 +91,8 @@ function consent(visit: Visit, { request, words: said }: Shown): Html {
       isTicked: () => true,
     })}
     <p>${words.can}</p><ul><li>${words.abilities.agents}</li><li>${words.abilities.ask}</li><li>${words.abilities.name}</li></ul>
-    ${textField(visit, { form: "connect", name: "shown_name", label: words.shownName, value: nameOf(visit), attributes: { maxlength: 100 } })}`,
+    ${textField(visit, { form: "connect", name: "shown_name", label: words.shownName, value: nameOf(visit), attributes: { maxlength: 100 } })}
+    <p class="quiet">${words.end}</p>`,
     submit: words.connect,
     beside: html`<button type="submit" class="quiet" name="decline" value="yes">${words.decline}</button>`,
   });

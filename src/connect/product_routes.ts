@@ -1,0 +1,178 @@
+import { z } from "zod";
+import type { Database } from "../db/database.ts";
+import { ApiError } from "../errors.ts";
+import { isUuid } from "../ids.ts";
+import { pageOf, pageQuery, readPage } from "../input/pagination.ts";
+import { scopeList, shownDescriptions } from "../input/platform_fields.ts";
+import { idText, isoTime } from "../input/schemas.ts";
+import type { RetireDeps } from "../platforms/api_keys/rotate_key.ts";
+import { endCustomerConnection } from "../platforms/connections/connection_changes.ts";
+import { pickDescriptions } from "../platforms/scope_descriptions.ts";
+import type { VaultSyncDeps } from "../platforms/sync_vault.ts";
+import { type Route, route } from "../route.ts";
+import {
+  findConnectedProduct,
+  isRead,
+  narrowProduct,
+  type ProductRecord,
+  type Read,
+  selectProducts,
+} from "./products.ts";
+
+const PATH = "/v1/service/connected-products";
+const ONE = `${PATH}/{connection_id}`;
+const params = z.object({ connection_id: idText });
+
+/** What a person read when the account was connected last. `scopes` are those that the person chose. */
+const consent = z.object({
+  scopes: z.array(z.string()),
+  offered: z.array(z.string()),
+  platform_name: z.string(),
+  publisher: z.object({ name: z.string(), domain: z.string().nullable() }),
+  account_label: z.string().nullable(),
+  scope_descriptions: shownDescriptions,
+  consented_at: isoTime,
+  by: z.string().nullable(),
+});
+
+const shown = z.object({
+  connection_id: z.string(),
+  platform: z.object({ platform_id: z.string(), name: z.string() }),
+  publisher: z.object({ name: z.string(), domain: z.string().nullable() }),
+  is_test: z.boolean(),
+  customer_name: z.string(),
+  allowed_scopes: z.array(z.string()),
+  scope_descriptions: shownDescriptions,
+  agents: z.int(),
+  delegations: z.int(),
+  created_at: isoTime,
+  last_used_at: isoTime.nullable(),
+  consent: consent.nullable(),
+});
+
+/** A connected product, as the API returns it. */
+export type ProductAnswer = z.infer<typeof shown>;
+
+type Deps = VaultSyncDeps & RetireDeps;
+
+/** Returns the operations on products of other accounts to which an account is connected. */
+export function productRoutes(deps: Deps): Route[] {
+  return [listRoute(deps), readRoute(deps), narrowRoute(deps), endRoute(deps)];
+}
+
+function listRoute({ db, clock }: Deps): Route {
+  return route({
+    id: "list_connected_products",
+    method: "GET",
+    path: PATH,
+    summary: "List the products to which the account is connected",
+    access: "session",
+    roles: ["approver", "developer", "auditor"],
+    query: pageQuery,
+    answer: { status: 200, schema: pageOf(shown), description: "Newest first" },
+    errors: [],
+    async handle({ caller: { accountId }, query }) {
+      const order = { time: "c.created_at", id: "c.connection_id", isId: isUuid };
+      const found = selectProducts(db, { accountId, now: clock.now() });
+      const { rows, next_cursor } = await readPage<ProductRecord>(found, order, query);
+      return { body: { items: rows.map(show), next_cursor } };
+    },
+  });
+}
+
+function readRoute({ db, clock }: Deps): Route {
+  return route({
+    id: "get_connected_product",
+    method: "GET",
+    path: ONE,
+    summary: "Get a product to which the account is connected",
+    access: "session",
+    roles: ["approver", "developer", "auditor"],
+    params,
+    answer: { status: 200, schema: shown, description: "The product" },
+    errors: ["not_found"],
+    async handle({ caller: { accountId }, params: { connection_id: connectionId } }) {
+      return { body: show(await findConnectedProduct(db, { accountId, connectionId, now: clock.now() })) };
+    },
+  });
+}
+
+function narrowRoute({ db, clock }: Deps): Route {
+  return route({
+    id: "narrow_connected_product",
+    method: "PATCH",
+    path: ONE,
+    summary: "Narrow what the agents of a connected product may be lent",
+    access: "session",
+    roles: ["approver"],
+    ends: true,
+    idempotent: true,
+    params,
+    body: z.object({ allowed_scopes: scopeList }),
+    answer: { status: 200, schema: shown, description: "The product" },
+    errors: ["not_found", "invalid_scopes", "ceiling_widened"],
+    async handle({ caller: { accountId }, params: { connection_id: connectionId }, body }) {
+      const place = { accountId, connectionId };
+      await db.transaction((tx) => narrowProduct(tx, place, body.allowed_scopes));
+      return { body: show(await findConnectedProduct(db, { ...place, now: clock.now() })) };
+    },
+  });
+}
+
+function endRoute(deps: Deps): Route {
+  return route({
+    id: "end_connected_product",
+    method: "DELETE",
+    path: ONE,
+    summary: "End the connection with a product",
+    access: "session",
+    roles: ["approver"],
+    idempotent: true,
+    params,
+    answer: {
+      status: 200,
+      schema: z.object({ removed_at: isoTime }),
+      description: "No decision allows anymore",
+    },
+    errors: ["not_found"],
+    async handle({ caller: { accountId }, params: { connection_id: connectionId } }) {
+      await requireCustomer(deps.db, accountId, connectionId);
+      const removedAt = await endCustomerConnection(deps, { accountId, connectionId });
+      return { body: { removed_at: removedAt.toISOString() } };
+    },
+  });
+}
+
+/** The publisher ends a customer connection by another call. */
+async function requireCustomer(db: Database, accountId: string, connectionId: string): Promise<void> {
+  if (!isUuid(connectionId)) throw new ApiError("not_found");
+  const theirs = { connection_id: connectionId, customer_account_id: accountId };
+  if ((await db("connections").where(theirs).first("connection_id")) === undefined) {
+    throw new ApiError("not_found");
+  }
+}
+
+function show(record: ProductRecord): ProductAnswer {
+  const { platform_id, platform_name, publisher_name, publisher_domain } = record;
+  const { connection_id, customer_name, allowed_scopes, agents, delegations, is_test } = record;
+  return {
+    connection_id,
+    platform: { platform_id, name: platform_name },
+    publisher: { name: publisher_name, domain: publisher_domain },
+    ...{ is_test, customer_name, allowed_scopes, agents, delegations },
+    scope_descriptions: pickDescriptions(record.scope_descriptions, allowed_scopes),
+    created_at: record.created_at.toISOString(),
+    last_used_at: record.last_used_at?.toISOString() ?? null,
+    consent: isRead(record) ? showConsent(record) : null,
+  };
+}
+
+function showConsent({ consent, consent_scopes: scopes, consented_at, consent_by: by }: Read) {
+  const { scopes: offered, publisher_name: name, published_domain: domain, ...read } = consent;
+  const { platform_name, account_label, scope_descriptions } = read;
+  return {
+    ...{ scopes, offered, platform_name, account_label, scope_descriptions, by },
+    publisher: { name, domain },
+    consented_at: consented_at.toISOString(),
+  };
+}

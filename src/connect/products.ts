@@ -1,0 +1,123 @@
+import { type Database, lastSecond, type Transaction } from "../db/database.ts";
+import type { Consent } from "../db/key_tables.ts";
+import { ApiError } from "../errors.ts";
+import { isUuid } from "../ids.ts";
+import { checkScopes } from "../input/ceiling.ts";
+import type { ScopeDescriptions } from "../input/platform_fields.ts";
+import { narrowCertificates } from "../platforms/end_authority.ts";
+import { lockConnection } from "../platforms/platform_record.ts";
+import { expandScopes } from "../protocol/documents/scopes.ts";
+
+/** A product to which an account is connected, as the customer sees it. */
+export type ProductRecord = {
+  connection_id: string;
+  platform_id: string;
+  platform_name: string;
+  scope_descriptions: ScopeDescriptions;
+  publisher_name: string;
+  publisher_domain: string | null;
+  is_test: boolean;
+  customer_name: string;
+  allowed_scopes: string[];
+  created_at: Date;
+  /** The last call with one of the connection's API keys, at most five minutes before the true time. */
+  last_used_at: Date | null;
+  agents: number;
+  delegations: number;
+} & (Read | { consented_at: null });
+
+/** What a person read when the account was connected last. `consent_by` is null if their account has ended. */
+export type Read = {
+  consent: Consent;
+  consent_scopes: string[];
+  consented_at: Date;
+  consent_by: string | null;
+};
+
+/** Returns whether a person connected the product. Only tests connect without a consent. */
+export function isRead(record: ProductRecord): record is ProductRecord & Read {
+  return record.consented_at !== null;
+}
+
+/** Selects the live connections of an account with other accounts' platforms. */
+export function selectProducts(db: Database, { accountId, now }: { accountId: string; now: Date }) {
+  const live = db("certificates as t")
+    .whereRaw("t.connection_id = c.connection_id and t.status = 'approved'")
+    .whereRaw("(t.expires_at is null or t.expires_at > ?)", [lastSecond(now)])
+    .select(db.raw("count(*)::int"));
+  const used = db("key_uses as u")
+    .whereRaw(
+      `u.key_prefix in (select key_prefix from api_keys where connection_id = c.connection_id
+        union all select key_prefix from narrow_keys where connection_id = c.connection_id)`,
+    )
+    .select(db.raw("max(u.used_at)"));
+  const agents = db("agents as g")
+    .whereRaw("g.connection_id = c.connection_id and g.disabled_at is null")
+    .select(db.raw("count(*)::int"));
+  return db("connections as c")
+    .join("platforms as p", "p.platform_id", "c.product_id")
+    .join("accounts as o", "o.account_id", "p.account_id")
+    .joinRaw(
+      `left join lateral (
+         select n.consent, n.scopes, n.consented_at, n.person_id from connect_consents n
+         where n.connection_id = c.connection_id order by n.consented_at desc limit 1) as n on true`,
+    )
+    .leftJoin("accounts as b", "b.account_id", "n.person_id")
+    .where({ "c.customer_account_id": accountId, "c.removed_at": null })
+    .select<ProductRecord[]>(
+      "c.connection_id",
+      "p.platform_id",
+      "p.name as platform_name",
+      "p.scope_descriptions",
+      db.raw("coalesce(o.organization_name, concat_ws(' ', o.first_name, o.last_name)) as publisher_name"),
+      "p.published_domain as publisher_domain",
+      db.raw("p.publish_state <> 'published' as is_test"),
+      "c.customer_name",
+      "c.allowed_scopes",
+      "c.created_at",
+      used.as("last_used_at"),
+      agents.as("agents"),
+      live.as("delegations"),
+      "n.consent",
+      "n.scopes as consent_scopes",
+      "n.consented_at",
+      "b.email as consent_by",
+    );
+}
+
+/** Returns a connected product. Throws `not_found`. */
+export async function findConnectedProduct(
+  db: Database,
+  place: { accountId: string; connectionId: string; now: Date },
+): Promise<ProductRecord> {
+  if (!isUuid(place.connectionId)) throw new ApiError("not_found");
+  const [record] = await selectProducts(db, place).where({ "c.connection_id": place.connectionId });
+  if (record === undefined) throw new ApiError("not_found");
+  return record;
+}
+
+/**
+ * Narrows what agents of a connected product may be lent. From the commit on, certificates grant nothing
+ * beyond it. Only connecting again widens it. Throws `not_found`, `invalid_scopes`, `ceiling_widened`.
+ */
+export async function narrowProduct(
+  tx: Transaction,
+  { accountId, connectionId }: { accountId: string; connectionId: string },
+  scopes: readonly string[],
+): Promise<void> {
+  if (!isUuid(connectionId)) throw new ApiError("not_found");
+  await lockConnection(tx, connectionId);
+  const live = { connection_id: connectionId, customer_account_id: accountId, removed_at: null };
+  const known = await tx("connections").where(live).first("allowed_scopes");
+  if (known === undefined) throw new ApiError("not_found");
+  const chosen = expandScopes(checkScopes(scopes));
+  const wider = chosen.find((scope) => !known.allowed_scopes?.includes(scope));
+  if (wider !== undefined) {
+    throw new ApiError(
+      "ceiling_widened",
+      `${wider} is not allowed yet; connect again at the product to allow more`,
+    );
+  }
+  await tx("connections").where(live).update({ allowed_scopes: chosen });
+  await narrowCertificates(tx, [connectionId], chosen);
+}

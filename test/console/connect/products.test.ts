@@ -1,0 +1,36 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { startApi, type TestApi } from "../../support/api.ts";
+import { connect, lend, publisher } from "../../support/two_companies.ts";
+import { browserOf } from "../support/console.ts";
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await startApi();
+});
+afterAll(() => api.stop());
+
+async function connected() {
+  const customer = await connect(api, await publisher(api));
+  await lend(api, customer);
+  return { ...browserOf(api, customer.person.client), connectionId: customer.connectionId };
+}
+
+test("a customer sees the connected products, narrows one, and ends it", async () => {
+  const { open, connectionId } = await connected();
+  const list = await open("/console/products");
+  expect(list.words).toMatch(/Shop – draft Shop Ltd 1 not yet/);
+  const path = list.element("link", /<a href="([^"]*)"><bdi>Shop/);
+  expect(path).toBe(`/console/products/${connectionId}`);
+  const one = await open(path);
+  expect(one.words).toContain("It sees you as Customer & Sons");
+  const none = await one.send("narrow", { allowed_scopes: [] });
+  expect([none.status, none.text]).toEqual([400, expect.stringContaining("narrow-allowed_scopes-fault")]);
+  const narrowed = await one.send("narrow", { allowed_scopes: ["data:read"] });
+  expect(narrowed.path).toBe(`${path}?notice=product_narrowed`);
+  expect(narrowed.text).not.toContain("data:share");
+  const ended = await narrowed.send("end");
+  expect(ended.path).toBe("/console/products?notice=product_ended");
+  expect(ended.words).toContain("The connection has ended.");
+  expect(ended.words).toContain("No product is connected.");
+  expect((await open(path)).status).toBe(404);
+});
