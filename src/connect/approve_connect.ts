@@ -115,12 +115,6 @@ export async function approveConnect(
   return redirectAddress(deps.baseUrl, request, { code });
 }
 
-/** Declines a request, and returns the address that leads the browser back with `access_denied`. */
-export async function declineConnect(deps: ConnectDecisionDeps, requestId: string): Promise<string> {
-  const { request } = await readConnectRequest(deps, requestId);
-  return redirectAddress(deps.baseUrl, request, { error: "access_denied" });
-}
-
 /** Returns the only form in which a code is stored. */
 export function hashCode(code: string): Buffer {
   return hash("sha256", code, "buffer");

@@ -2,12 +2,8 @@ import { z } from "zod";
 import { MAX_SCOPES, shownDescriptions } from "../input/platform_fields.ts";
 import { oneLine } from "../input/schemas.ts";
 import { type Route, route } from "../route.ts";
-import {
-  approveConnect,
-  type ConnectDecisionDeps,
-  declineConnect,
-  readConnectRequest,
-} from "./approve_connect.ts";
+import { approveConnect, type ConnectDecisionDeps, readConnectRequest } from "./approve_connect.ts";
+import { redirectAddress } from "./connect_request.ts";
 
 /** A signed request has at most this many characters. */
 const MAX_SIGNED = 8_000;
@@ -27,6 +23,7 @@ const shownRequest = z.object({
   scope_descriptions: shownDescriptions,
   is_test: z.boolean(),
   returns_to: z.string(),
+  declines_to: z.string(),
   consent_hash: z.string(),
 });
 
@@ -59,6 +56,7 @@ export function connectRequestRoute(deps: ConnectDecisionDeps): Route {
           scope_descriptions: consent.scope_descriptions,
           is_test: product.publish_state !== "published",
           returns_to: new URL(request.redirectUri).origin,
+          declines_to: redirectAddress(deps.baseUrl, request, { error: "access_denied" }),
           consent_hash: consentHash,
         },
       };
@@ -67,7 +65,6 @@ export function connectRequestRoute(deps: ConnectDecisionDeps): Route {
 }
 
 const decided = z.object({ redirect_to: z.string() });
-const answer = { status: 200 as const, schema: decided, description: "The way back" };
 
 /** `POST …/connect-requests/{connect_request}/approve`: lets a product connect to the account. */
 export function approveConnectRoute(deps: ConnectDecisionDeps): Route {
@@ -86,7 +83,7 @@ export function approveConnectRoute(deps: ConnectDecisionDeps): Route {
       shown_name: oneLine(100).optional(),
       consent_hash: z.string(),
     }),
-    answer,
+    answer: { status: 200, schema: decided, description: "The way back" },
     errors: ["not_found", "invalid_redirect_uri", "invalid_scopes", "ceiling_exceeded"],
     async handle({ caller, params, body }) {
       const { scopes, shown_name: shownName, consent_hash: consentHash } = body;
@@ -95,25 +92,5 @@ export function approveConnectRoute(deps: ConnectDecisionDeps): Route {
         body: { redirect_to: await approveConnect(deps, caller.person, params.connect_request, choice) },
       };
     },
-  });
-}
-
-/** `POST …/connect-requests/{connect_request}/decline`: tells the product that the person declined. */
-export function declineConnectRoute(deps: ConnectDecisionDeps): Route {
-  return route({
-    id: "decline_connect_request",
-    method: "POST",
-    path: `${PATH}/decline`,
-    summary: "Decline to connect a product",
-    access: "session",
-    roles: ["approver", "developer"],
-    ends: true,
-    idempotent: true,
-    params,
-    answer,
-    errors: ["not_found", "invalid_redirect_uri"],
-    handle: async ({ params }) => ({
-      body: { redirect_to: await declineConnect(deps, params.connect_request) },
-    }),
   });
 }

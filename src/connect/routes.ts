@@ -4,7 +4,7 @@ import type { ActionLimits } from "../rates/action_limits.ts";
 import type { Route } from "../route.ts";
 import { type AuthorizeDeps, authorizeRoute, oauthMetadataRoute, pushRoute } from "./authorize_routes.ts";
 import { createAuthenticateClient } from "./client_authentication.ts";
-import { approveConnectRoute, connectRequestRoute, declineConnectRoute } from "./decision_routes.ts";
+import { approveConnectRoute, connectRequestRoute } from "./decision_routes.ts";
 import { productRoutes } from "./product_routes.ts";
 import { rotateSigningSecretRoute } from "./signing_secret.ts";
 import { tokenRoute } from "./token_route.ts";
@@ -23,7 +23,6 @@ export function connectRoutes(deps: ConnectDeps): Route[] {
     oauthMetadataRoute(deps),
     connectRequestRoute(deps),
     approveConnectRoute(deps),
-    declineConnectRoute(deps),
     ...productRoutes(deps),
   ];
 }

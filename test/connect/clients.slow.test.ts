@@ -95,9 +95,10 @@ describe.skipIf(missing !== undefined).each([
     };
   }
   const decide = async (path: string, decision: "approve" | "decline") => {
-    const { consent_hash } = (await customer.client.get(path)).body;
-    const body = decision === "approve" ? { scopes: ["data:read"], consent_hash } : {};
-    return String((await customer.client.post(`${path}/${decision}`, body)).body.redirect_to);
+    const { consent_hash, declines_to } = (await customer.client.get(path)).body;
+    if (decision === "decline") return String(declines_to);
+    const body = { scopes: ["data:read"], consent_hash };
+    return String((await customer.client.post(`${path}/approve`, body)).body.redirect_to);
   };
   const back = async (address: string, cookie: string) => {
     const answer = await fetch(address, { headers: { cookie } });

@@ -41,7 +41,6 @@ const withoutLock: Record<string, string> = {
   report_outcome: "inserts one row",
   check_receipt: "changes nothing",
   oauth_push_request: "changes nothing",
-  decline_connect_request: "changes nothing",
   internal_read_state: "changes nothing",
   internal_list_delegations: "changes nothing",
   ...Object.fromEntries(

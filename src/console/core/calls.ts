@@ -156,7 +156,6 @@ export type Answers = {
   narrow_connected_product: ProductAnswer;
   end_connected_product: { removed_at: string };
   approve_connect_request: { redirect_to: string };
-  decline_connect_request: { redirect_to: string };
 };
 
 /** An operation that pages may call. */

@@ -171,7 +171,7 @@ describe("the published OpenAPI document", () => {
     for (const { description, summary, tags } of operations) {
       expect([summary, description, tags]).toEqual([
         expect.any(String),
-        expect.stringMatching(/^Returns: ./),
+        expect.any(String),
         [expect.any(String)],
       ]);
     }

@@ -343,10 +343,6 @@ export const ordinaryCalls: Record<string, Calls> = {
     const body = { scopes: [SCOPE], consent_hash: String(answer.body.consent_hash) };
     return [await customer.client.post(`${path}/approve`, body)];
   },
-  decline_connect_request: async (api, scene) => {
-    const { customer, path } = await readByCustomer(api, scene);
-    return [await customer.client.post(`${path}/decline`)];
-  },
   oauth_token: async (api, scene) => {
     const { form, requestId, verifier } = await begunByProduct(api, scene);
     const { owner, customer } = { owner: scene.person, customer: await api.person() };

@@ -12,7 +12,7 @@ type Shown = { request: ConnectRequestAnswer; words: ScopeWords };
 export const connectPage = page<Shown>({
   id: "connect",
   path: "/console/connect/{connect_request}",
-  operations: ["get_connect_request", "list_scopes", "approve_connect_request", "decline_connect_request"],
+  operations: ["get_connect_request", "list_scopes", "approve_connect_request"],
   async load({ call, params }) {
     const [request, vocabulary] = await Promise.all([
       call("get_connect_request", { params }),
@@ -34,14 +34,13 @@ export const connectPage = page<Shown>({
     ${label !== null && html`<p>${words.label(platform.name)}: <q><bdi>${label}</bdi></q></p>`}
     <p class="lead">${words.lendsNothing}</p>
     ${account(visit)}
-    ${visit.may("approve_connect_request") ? consent(visit, shown) : onlyDecline(visit)}
+    ${visit.may("approve_connect_request") ? consent(visit, shown) : onlyDecline(visit, shown.request)}
     <p class="quiet">${words.back(shown.request.returns_to)}</p>`;
   },
   forms: {
     connect: {
       errorFields: { invalid_scopes: "scopes", ceiling_exceeded: "scopes" },
       async submit({ call, params }, fields) {
-        if (fields.get("decline") !== "") return decline({ call, params });
         const shownName = fields.get("shown_name").trim();
         const body = {
           scopes: pickedScopes(fields, "scopes"),
@@ -51,13 +50,8 @@ export const connectPage = page<Shown>({
         return { to: (await call("approve_connect_request", { params, body, once: true })).redirect_to };
       },
     },
-    decline: { submit: decline },
   },
 });
-
-async function decline({ call, params }: Pick<Visit, "call" | "params">) {
-  return { to: (await call("decline_connect_request", { params, once: true })).redirect_to };
-}
 
 /** Returns which account the person connects, and links to the page for their other accounts. */
 function account(visit: Visit): Html {
@@ -94,13 +88,17 @@ function consent(visit: Visit, { request, words: said }: Shown): Html {
     ${textField(visit, { form: "connect", name: "shown_name", label: words.shownName, value: nameOf(visit), attributes: { maxlength: 100 } })}
     <p class="quiet">${words.end}</p>`,
     submit: words.connect,
-    beside: html`<button type="submit" class="quiet" name="decline" value="yes">${words.decline}</button>`,
+    beside: declineLink(visit, request),
   });
 }
 
-function onlyDecline(visit: Visit): Html {
-  const { connect: words } = visit.texts;
-  return html`<p class="notice">${words.roleLooks}</p>${visit.may("decline_connect_request") && form(visit, { name: "decline", once: true, submit: words.decline, tone: "quiet" })}`;
+function onlyDecline(visit: Visit, request: ConnectRequestAnswer): Html {
+  return html`<p class="notice">${visit.texts.connect.roleLooks}</p><p class="actions">${declineLink(visit, request)}</p>`;
+}
+
+/** Declining changes nothing here, so it is a link back to the product. */
+function declineLink({ texts }: Visit, { declines_to }: ConnectRequestAnswer): Html {
+  return html`<a class="button quiet" href=${declines_to}>${texts.connect.decline}</a>`;
 }
 
 function nameOf({ acting, session }: Visit): string {
