@@ -121,11 +121,15 @@ export type PrincipalConnection = {
   scope_descriptions: ScopeDescriptions;
 };
 
-type PrincipalRow = Omit<PrincipalConnection, "allowed_scopes"> & { chosen_scopes: string[] | null };
+type PrincipalRow = Omit<PrincipalConnection, "allowed_scopes"> & {
+  chosen_scopes: string[] | null;
+  publish_state: PlatformRow["publish_state"];
+};
 
 /**
- * Returns the connection, of either kind, whose principal is this account. Throws `not_found` if there is no
- * such live connection.
+ * Returns the connection, of either kind, whose principal is this account, for new agents, keys, requests and
+ * certificates. Throws `not_found` if there is no such live connection, and `forbidden` for a customer
+ * connection while its platform is suspended, because the platform's domain may belong to somebody else.
  */
 export async function findPrincipalConnection(
   db: Database | Transaction,
@@ -147,10 +151,14 @@ export async function findPrincipalConnection(
       "p.default_allowed_scopes as ceiling",
       "c.allowed_scopes as chosen_scopes",
       "p.scope_descriptions",
+      "p.publish_state",
     );
   if (row === undefined) throw new ApiError("not_found");
-  const { chosen_scopes, ...found } = row;
+  const { chosen_scopes, publish_state, ...found } = row;
   const { ceiling } = row;
+  if (found.is_customer && publish_state === "suspended") {
+    throw new ApiError("forbidden", "The platform is suspended until its publisher proves the domain again");
+  }
   return {
     ...found,
     allowed_scopes: chosen_scopes === null ? ceiling : intersectScopes(chosen_scopes, ceiling),

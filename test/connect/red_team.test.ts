@@ -53,6 +53,24 @@ describe("an evil publisher", () => {
     expect(Number(rate.points)).toBeGreaterThanOrEqual(ofCustomer.length);
   });
 
+  test("gets no agents, keys and requests while its platform is suspended, and keeps what is lent", async () => {
+    const shop = await publisher(api);
+    const customer = await connect(api, shop);
+    const { agentId, certId } = await lend(api, customer);
+    const { platformId } = shop.platform;
+    await api.db("platforms").where({ platform_id: platformId }).update({ publish_state: "suspended" });
+    const path = `/v1/service/connections/${customer.connectionId}`;
+    const calls = await Promise.all([
+      keyed(api, customer, `${path}/agents`, { name: "bot", agent_type: "api_agent" }),
+      keyed(api, customer, `${path}/keys`, { role: "agent", agent_id: agentId }),
+      customer.person.client.post("/v1/service/delegations/self-request", {
+        connection_id: customer.connectionId,
+      }),
+    ]);
+    expect(calls.map(({ status }) => status)).toEqual([403, 403, 403]);
+    expect(await api.db("certificates").where({ cert_id: certId }).pluck("status")).toEqual(["approved"]);
+  });
+
   test("uses up no limit of the questions that the customer's own agents ask", async () => {
     const customer = await connect(api, await publisher(api));
     const ask = async (at: { connectionId: string; apiKey: string }, scope: string) => {

@@ -273,7 +273,7 @@ describe("a session", () => {
     "javascript:alert(1)",
     "/console\r\nset-cookie: a=b",
     "/console?a=b#c",
-    `/console/${"a".repeat(2_001)}`,
+    `/console/${"a".repeat(6_001)}`,
   ])("leads after its start or renewal only to pages of the console, not to %j", async (asked) => {
     const { browser } = await onboarded();
     api.clock.advance(900);

@@ -4,7 +4,7 @@ import { page, signedIn, type Visit } from "../../core/page.ts";
 import { addressFor } from "../../core/places.ts";
 import { boxField, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
-import { consentChoices, pickedScopes, type ScopeWords } from "../../elements/scopes.ts";
+import { consentChoices, isSensitive, pickedScopes, type ScopeWords } from "../../elements/scopes.ts";
 
 type Shown = { request: ConnectRequestAnswer; words: ScopeWords };
 
@@ -82,7 +82,7 @@ function consent(visit: Visit, { request, words: said }: Shown): Html {
       label: words.scopes,
       hint: words.scopesHint,
       choices: consentChoices(visit.texts, said, request.scopes),
-      isTicked: () => true,
+      isTicked: (scope) => !isSensitive(said, scope),
     })}
     <p>${words.can}</p><ul><li>${words.abilities.agents}</li><li>${words.abilities.ask}</li><li>${words.abilities.name}</li></ul>
     ${textField(visit, { form: "connect", name: "shown_name", label: words.shownName, value: nameOf(visit), attributes: { maxlength: 100 } })}
