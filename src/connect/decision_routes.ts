@@ -36,7 +36,7 @@ export function connectRequestRoute(deps: ConnectDecisionDeps): Route {
     id: "get_connect_request",
     method: "GET",
     path: PATH,
-    summary: "See which product asks to be connected",
+    summary: "Read a product's request",
     access: "session",
     roles: ["approver", "developer", "auditor"],
     params,

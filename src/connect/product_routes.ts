@@ -65,7 +65,7 @@ function listRoute({ db, clock }: Deps): Route {
     id: "list_connected_products",
     method: "GET",
     path: PATH,
-    summary: "List the products to which the account is connected",
+    summary: "List connected products",
     access: "session",
     roles: ["approver", "developer", "auditor"],
     query: pageQuery,
@@ -85,7 +85,7 @@ function readRoute({ db, clock }: Deps): Route {
     id: "get_connected_product",
     method: "GET",
     path: ONE,
-    summary: "Get a product to which the account is connected",
+    summary: "Get a connected product",
     access: "session",
     roles: ["approver", "developer", "auditor"],
     params,
@@ -102,7 +102,7 @@ function narrowRoute({ db, clock }: Deps): Route {
     id: "narrow_connected_product",
     method: "PATCH",
     path: ONE,
-    summary: "Narrow what the agents of a connected product may be lent",
+    summary: "Narrow a connected product",
     access: "session",
     roles: ["approver"],
     ends: true,
@@ -131,14 +131,14 @@ function endRoute(deps: Deps): Route {
     params,
     answer: {
       status: 200,
-      schema: z.object({ removed_at: isoTime }),
+      schema: z.object({ connection_id: z.string(), removed_at: isoTime }),
       description: "No decision allows anymore",
     },
     errors: ["not_found"],
     async handle({ caller: { accountId }, params: { connection_id: connectionId } }) {
       await requireCustomer(deps.db, accountId, connectionId);
       const removedAt = await endCustomerConnection(deps, { accountId, connectionId });
-      return { body: { removed_at: removedAt.toISOString() } };
+      return { body: { connection_id: connectionId, removed_at: removedAt.toISOString() } };
     },
   });
 }

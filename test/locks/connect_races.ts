@@ -2,6 +2,7 @@ import { expect } from "vitest";
 import { connectScene } from "../connect/scene.ts";
 import type { TestApi } from "../support/api.ts";
 import { addMember } from "../support/members.ts";
+import { connect, publisher } from "../support/two_companies.ts";
 import type { RaceRow, Sql } from "./races.ts";
 
 /** Returns a code of an organization's approver, and the call that exchanges it. */
@@ -34,6 +35,23 @@ const unpublishing = (platformId: string): { holds: Sql; meanwhile: Sql } => ({
   ],
 });
 
+/** A call about a connection that another call ends. */
+function ending(method: string, body: object | undefined, gets: string): RaceRow {
+  return {
+    title: "that another call ends",
+    gets: [gets],
+    async prepare(api) {
+      const { person, connectionId } = await connect(api, await publisher(api));
+      const path = `/v1/service/connected-products/${connectionId}`;
+      return {
+        holds: ["select from connections where connection_id = $1 for share", connectionId],
+        meanwhile: ["update connections set removed_at = now() where connection_id = $1", connectionId],
+        call: () => person.client.call(method, path, { ...(body && { body }) }),
+      };
+    },
+  };
+}
+
 /** Races of connecting a customer. Refusals of the exchange have no code of this service. */
 export const connectRaces: Record<string, RaceRow[]> = {
   approve_connect_request: [
@@ -58,6 +76,8 @@ export const connectRaces: Record<string, RaceRow[]> = {
       },
     },
   ],
+  narrow_connected_product: [ending("PATCH", { allowed_scopes: ["data:read"] }, "404 not_found")],
+  end_connected_product: [ending("DELETE", undefined, "200")],
   oauth_token: [
     {
       title: "of a platform that another call unpublishes",

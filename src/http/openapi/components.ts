@@ -112,7 +112,7 @@ function responsesOf({ operationId, responses }: Operation): Part[] {
 
 /** Returns a short name for a response with error codes. Hundreds of references repeat it. */
 function nameOf(status: string, response: Response): string | undefined {
-  if (status === "default") return "any_error";
+  if (status === "default") return "error";
   const [shortest, ...others] = (response["x-error-codes"] ?? []).toSorted(
     (one, other) => one.length - other.length,
   );

@@ -24,6 +24,7 @@ export const SCHEMA_NAMES: Readonly<Record<string, string>> = {
   ConfirmPlatformAdoptionAnswer: "Adoption",
   GetConnectionAnswer: "Connection",
   GetConnectedProductAnswer: "ConnectedProduct",
+  RemoveConnectionAnswer: "RemovedConnection",
   ConnectedProductPublisher: "Publisher",
   ConnectionPlatform: "PlatformName",
   GetRequestChannelAnswer: "RequestChannel",

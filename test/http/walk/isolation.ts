@@ -56,6 +56,12 @@ export const otherwise: Record<string, { answers: string; own?: string; customer
     own: "404",
     why: "whose authority is accepted is the platform's own business",
   },
+  ...Object.fromEntries(
+    ["get", "narrow", "end"].map((verb) => [
+      `${verb}_connected_product path.connection_id`,
+      { answers: "404", own: "404", why: "the connection of the caller's own platform is no product" },
+    ]),
+  ),
   "get_principal path.human_id": { answers: "200", why: "public keys are public" },
   "get_revocation_list path.human_id": { answers: "200", why: "revocation lists are public" },
   "list_delegations query.connection_id": { answers: "nothing", why: "a list" },

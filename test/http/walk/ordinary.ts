@@ -6,6 +6,7 @@ import { changeAddress, deleteAccount } from "../../support/account_codes.ts";
 import type { TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
 import { registerPlatform } from "../../support/platform_world.ts";
+import { connect } from "../../support/two_companies.ts";
 import { agentPath, delegationCalls } from "./delegation_calls.ts";
 import type { SeenAnswer } from "./openapi_document.ts";
 import { organizationCalls } from "./organization_calls.ts";
@@ -68,6 +69,12 @@ async function readByCustomer(api: TestApi, scene: Scene) {
   await addMember(api, scene.person.accountId, "auditor", customer);
   const path = `/v1/service/connect-requests/${requestId}`;
   return { customer, path, answer: await customer.client.get(path) };
+}
+
+/** Connects a new customer to the scene's platform. */
+async function connectedTo(api: TestApi, { person, platform }: Scene) {
+  const customer = await connect(api, { person, platform }, { scopes: [SCOPE] });
+  return { person: customer.person, path: `/v1/service/connected-products/${customer.connectionId}` };
 }
 
 const principalsPath = (scene: Scene) => `${platformPath(scene)}/accepted-principals`;
@@ -342,6 +349,21 @@ export const ordinaryCalls: Record<string, Calls> = {
     const { customer, path, answer } = await readByCustomer(api, scene);
     const body = { scopes: [SCOPE], consent_hash: String(answer.body.consent_hash) };
     return [await customer.client.post(`${path}/approve`, body)];
+  },
+  list_connected_products: async (api, scene) => [
+    await (await connectedTo(api, scene)).person.client.get("/v1/service/connected-products"),
+  ],
+  get_connected_product: async (api, scene) => {
+    const { person, path } = await connectedTo(api, scene);
+    return [await person.client.get(path)];
+  },
+  narrow_connected_product: async (api, scene) => {
+    const { person, path } = await connectedTo(api, scene);
+    return [await person.client.call("PATCH", path, { body: { allowed_scopes: [SCOPE] } })];
+  },
+  end_connected_product: async (api, scene) => {
+    const { person, path } = await connectedTo(api, scene);
+    return [await person.client.call("DELETE", path)];
   },
   oauth_token: async (api, scene) => {
     const { form, requestId, verifier } = await begunByProduct(api, scene);
