@@ -40,7 +40,7 @@ const connectRequest = z.object({
   /** The requested scopes. `null` means the platform's whole ceiling. */
   scopes: z.array(z.string()).nullable(),
   state: z.string().nullable(),
-  /** The hash of the code challenge. The challenge of a pushed request is secret: see {@link hashChallenge}. */
+  /** The hash of the code challenge. A pushed challenge is secret: see {@link hashChallenge}. */
   challenge: z.string(),
   /** The product's name for its own account, from a pushed request. */
   accountLabel: z.string().nullable(),
@@ -135,7 +135,7 @@ export function readAuthorization(
 }
 
 /**
- * Returns the only form in which requests and codes have a code challenge. A request is readable in addresses.
+ * Returns the only form in which requests and codes have a code challenge. Requests are readable in addresses.
  * With the challenge itself, a stranger could make a pushed request again without its account label.
  */
 export function hashChallenge(challenge: string): string {

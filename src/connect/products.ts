@@ -26,7 +26,7 @@ export type ProductRecord = {
   delegations: number;
 } & (Read | { consented_at: null });
 
-/** What a person read when the account was connected last. `consent_by` is null if their account has ended. */
+/** The text that a person read when the account was connected last. `consent_by` is null without an account. */
 export type Read = {
   consent: Consent;
   consent_scopes: string[];

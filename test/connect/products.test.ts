@@ -107,7 +107,7 @@ describe("the products of a customer", () => {
     expect((await customer.person.client.get(path)).status).toBe(200);
   });
 
-  test("are narrowed and ended by owners and approvers only", async () => {
+  test("obey owners and approvers only", async () => {
     const shop = await publisher(api);
     const owner = await api.person({ organization_name: "Bakers" });
     const { connectionId } = await connect(api, shop, { person: owner });

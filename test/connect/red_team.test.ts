@@ -28,7 +28,7 @@ describe("an evil publisher", () => {
     }
   });
 
-  test("gets no more keys in a customer's vault than agents are counted, even from a race", async () => {
+  test("creates only as many keys in a customer's vault as agents are counted, even from a race", async () => {
     const customer = await connect(api, await publisher(api));
     const agentId = await createAgent(api.client(), customer);
     const agent = (await api.db("agents").where({ agent_id: agentId }).first())!;

@@ -8,7 +8,7 @@ const deputize = await oauth.discovery(new URL(BASE_URL), PLATFORM_ID, SIGNING_S
   algorithm: "oauth2",
   execute: BASE_URL.startsWith("http:") ? [oauth.allowInsecureRequests] : [],
 });
-/** What each browser has begun, by the value of its cookie. In your application, this is the session. */
+/** The attempts of browsers, by the value of their cookie. Your application has its own sessions. */
 const sessions = new Map();
 /** The API keys of customers by connection. Encrypt them in your database. */
 const customers = new Map();

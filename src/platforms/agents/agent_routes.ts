@@ -34,7 +34,7 @@ export function createAgentRoute(deps: Deps): Route {
     params: connectionParams,
     body: newAgent,
     answer: created,
-    errors: ["not_found", "not_available", "vault_unavailable"],
+    errors: ["not_found", "not_available", "vault_unavailable", "forbidden"],
     async handle({ caller, params, body, header }) {
       requireCustodial(body);
       const connectionId = await ownConnection(deps.db, caller, params.connection_id);
