@@ -135,7 +135,7 @@ export function readAuthorization(
 }
 
 /**
- * Returns the only form in which requests and codes have a code challenge. Requests are readable in addresses.
+ * Returns the only form in which requests and codes have a code challenge. Addresses show requests.
  * With the challenge itself, a stranger could make a pushed request again without its account label.
  */
 export function hashChallenge(challenge: string): string {

@@ -23,7 +23,7 @@ const PATH = "/v1/service/connected-products";
 const ONE = `${PATH}/{connection_id}`;
 const params = z.object({ connection_id: idText });
 
-/** The text that a person read when the account was connected last. `scopes` are those that the person chose. */
+/** The text that a person read when the account was connected last. `scopes` are the chosen ones. */
 const consent = z.object({
   scopes: z.array(z.string()),
   offered: z.array(z.string()),

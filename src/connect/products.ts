@@ -26,7 +26,7 @@ export type ProductRecord = {
   delegations: number;
 } & (Read | { consented_at: null });
 
-/** The text that a person read when the account was connected last. `consent_by` is null without an account. */
+/** The text that a person read when the account was connected last. `consent_by`: their address, if known. */
 export type Read = {
   consent: Consent;
   consent_scopes: string[];
