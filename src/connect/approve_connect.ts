@@ -75,9 +75,9 @@ export type ConnectChoice = {
  * a connection nor a key exists before the product exchanges the code. Approving the same request again
  * replaces its code.
  *
- * Throws `not_found`, `invalid_redirect_uri`, `onboarding_incomplete`, `invalid_scopes`, `ceiling_exceeded`,
- * `forbidden` as {@link checkMayConnect} does, also if the words have changed since the page
- * with `consentHash`.
+ * Throws `not_found`, `invalid_redirect_uri`, `onboarding_incomplete`, `ceiling_exceeded`, `forbidden` as
+ * {@link checkMayConnect} does, and `invalid_scopes`, also if the words have changed since the page with
+ * `consentHash`.
  */
 export async function approveConnect(
   deps: ConnectDecisionDeps,
@@ -88,7 +88,7 @@ export async function approveConnect(
   const shown = await readConnectRequest(deps, requestId);
   const { request, consent } = shown;
   if (consentHash !== undefined && consentHash !== shown.consentHash) {
-    throw new ApiError("forbidden", "The platform has changed what it asks for; read the page again");
+    throw new ApiError("invalid_scopes", "The platform has changed what it asks for; read the page again");
   }
   const chosen = checkScopes(scopes);
   if (chosen.length === 0) throw new ApiError("invalid_scopes", "Choose at least one scope");

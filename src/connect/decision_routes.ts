@@ -75,8 +75,6 @@ export function approveConnectRoute(deps: ConnectDecisionDeps): Route {
     summary: "Connect a product to the account",
     access: "session",
     roles: ["approver"],
-    idempotent: true,
-    showsSecret: true,
     params,
     body: z.object({
       scopes: z.array(z.string()).max(MAX_SCOPES),

@@ -286,7 +286,7 @@ describe("the approval of a request", () => {
       approve(person, requestId, choice).catch((error: { code?: string }) => error.code);
     expect(await refused({ scopes: ["data:share"] })).toBe("ceiling_exceeded");
     expect(await refused({ scopes: [] })).toBe("invalid_scopes");
-    expect(await refused({ consentHash: "0".repeat(64) })).toBe("forbidden");
+    expect(await refused({ consentHash: "0".repeat(64) })).toBe("invalid_scopes");
   });
 
   test("refuses the publisher's own account, published or not", async () => {

@@ -78,7 +78,7 @@ describe("the page on which a person connects a product", () => {
     const path = `/v1/service/platforms/${changing.platformId}`;
     expect((await changing.owner.client.call("PATCH", path, { body })).status).toBe(200);
     const refused = await page.send("connect");
-    expect(refused.status).toBe(403);
+    expect(refused.status).toBe(400);
     expect(refused.words).toContain("has changed what it asks for");
     expect(refused.words).toContain("Look at orders");
   });

@@ -111,7 +111,7 @@ export async function setScene(
 
 const asking = new WeakMap<TestApi, Promise<string>>();
 
-/** Lets a draft of another account ask to be connected. Returns the signed request, once for each API. */
+/** Lets a published platform of another account ask to be connected. Returns the signed request, once for each API. */
 function askedToConnect(api: TestApi): Promise<string> {
   const known = asking.get(api) ?? askToConnect(api);
   asking.set(api, known);
@@ -120,11 +120,12 @@ function askedToConnect(api: TestApi): Promise<string> {
 
 async function askToConnect(api: TestApi): Promise<string> {
   const { platformId } = await registerPlatform(await api.person());
-  const redirectUri = "http://127.0.0.1/connected";
+  const redirectUri = "https://shop.example.com/connected";
+  const published = { publish_state: "published", published_domain: "shop.example.com" } as const;
   await api
     .db("platforms")
     .where({ platform_id: platformId })
-    .update({ redirect_uris: [redirectUri] });
+    .update({ ...published, redirect_uris: [redirectUri] });
   const asked = { platformId, redirectUri, scopes: null, state: "s", challenge: "c".repeat(43) };
   return signRequest(api, { ...asked, accountLabel: null }, "connect_request");
 }

@@ -47,7 +47,7 @@ export const connectPage = page<Shown>({
           consent_hash: fields.get("consent_hash"),
           ...(shownName !== "" && { shown_name: shownName }),
         };
-        return { to: (await call("approve_connect_request", { params, body, once: true })).redirect_to };
+        return { to: (await call("approve_connect_request", { params, body })).redirect_to };
       },
     },
   },
@@ -74,7 +74,6 @@ function consent(visit: Visit, { request, words: said }: Shown): Html {
   const { connect: words } = visit.texts;
   return form(visit, {
     name: "connect",
-    once: true,
     hidden: { consent_hash: request.consent_hash },
     content: html`${boxField(visit, {
       form: "connect",
