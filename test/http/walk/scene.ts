@@ -111,7 +111,7 @@ export async function setScene(
 
 const asking = new WeakMap<TestApi, Promise<string>>();
 
-/** Lets a published platform of another account ask to be connected. Returns the signed request, once for each API. */
+/** Lets a published platform of another account ask to connect. Returns the signed request, once per API. */
 function askedToConnect(api: TestApi): Promise<string> {
   const known = asking.get(api) ?? askToConnect(api);
   asking.set(api, known);
