@@ -7,13 +7,10 @@ const descriptions = {
   invalid_request: "The request is malformed",
   invalid_client: "The client is unknown, or its secret is wrong",
   invalid_grant: "The code is unknown, used, expired or not for this client, redirect URI or verifier",
-  unauthorized_client: "The client must not do this",
   unsupported_grant_type: "grant_type must be authorization_code",
   unsupported_response_type: "response_type must be code",
   invalid_scope: "The scope is unknown or too wide",
-  access_denied: "The customer did not connect",
   request_not_supported: "The parameter request is not supported; push the request instead",
-  invalid_request_uri: "The request_uri is unknown or expired",
 } as const;
 
 export type OAuthErrorCode = keyof typeof descriptions;

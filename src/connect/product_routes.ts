@@ -143,7 +143,7 @@ function endRoute(deps: Deps): Route {
   });
 }
 
-/** The publisher ends a customer connection by another call. */
+/** Throws `not_found` unless the account is the customer. The removal itself also accepts the publisher. */
 async function requireCustomer(db: Database, accountId: string, connectionId: string): Promise<void> {
   if (!isUuid(connectionId)) throw new ApiError("not_found");
   const theirs = { connection_id: connectionId, customer_account_id: accountId };

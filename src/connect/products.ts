@@ -34,7 +34,7 @@ export type Read = {
   consent_by: string | null;
 };
 
-/** Returns whether a person connected the product. Only tests connect without a consent. */
+/** Returns whether the service has the text that a person read. */
 export function isRead(record: ProductRecord): record is ProductRecord & Read {
   return record.consented_at !== null;
 }

@@ -1,4 +1,4 @@
-/** What products need so that customers connect to them with OAuth. A part of migration 0032. */
+/** Columns and tables for connecting customers to products with OAuth. A part of migration 0032. */
 export const OAUTH = `
 alter table platforms
   -- Where the service may send a browser back to after a customer has decided.

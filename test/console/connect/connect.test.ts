@@ -52,6 +52,18 @@ describe("the page on which a person connects a product", () => {
     ]);
   });
 
+  test("leaves it to the person to tick a scope that the publisher calls sensitive", async () => {
+    const careful = await scene.product();
+    const words = { label: "Refund an order", description: "Pays money back", sensitive: true };
+    const body = { scope_descriptions: { "custom:shop:refund": words } };
+    await careful.owner.client.call("PATCH", `/v1/service/platforms/${careful.platformId}`, { body });
+    const { requestId } = await scene.begun(careful);
+    const page = await browserOf(api, (await api.person()).client).open(`/console/connect/${requestId}`);
+    const box = (scope: string) => page.element("box", new RegExp(`(<input[^>]*value="${scope}"[^>]*>)`));
+    expect(box("data:read")).toContain("checked");
+    expect(box("custom:shop:refund")).not.toContain("checked");
+  });
+
   test("returns without a connection when the person declines", async () => {
     const person = await api.person();
     const page = await browserOf(api, person.client).open((await asked()).path);
