@@ -20,9 +20,9 @@ const OWN_PARAMETERS = ["code", "state", "iss", "error", "error_description"];
  * verified domain of a published platform, and `null` for a draft.
  */
 export function checkRedirectUris(uris: readonly string[], domain: string | null): void {
-  for (const [place, uri] of uris.entries()) {
+  for (const uri of uris) {
     const fault = redirectUriFault(uri, domain);
-    if (fault !== undefined) throw new ApiError("invalid_redirect_uri", `redirect_uris.${place}: ${fault}`);
+    if (fault !== undefined) throw new ApiError("invalid_redirect_uri", `The redirect URI "${uri}" ${fault}`);
   }
 }
 

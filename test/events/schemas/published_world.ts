@@ -18,19 +18,24 @@ const START_MS = 10 * 60_000;
 export const LIFECYCLE = [...Object.keys(eventKinds), ...Object.keys(accountEventKinds)];
 export const HISTORY: readonly string[] = historyEventType.options;
 
-/** The number of lifecycle events that {@link everyEvent} causes: one per kind, and two more keys. */
-export const EVENTS = LIFECYCLE.length + 2;
 /** The number of history entries that {@link everyEvent} causes. */
 export const ENTRIES = 6;
+
+type PublishedWorld = {
+  readonly settings: KafkaSettings;
+  /** The number of different lifecycle events. */
+  readonly events: number;
+};
 
 /**
  * Creates topics on a real Kafka. They contain every kind of {@link LIFECYCLE} twice, every kind of history
  * entry, and a dead letter.
  */
-export function publishedWorld(start: () => Promise<TestKafka>): { readonly settings: KafkaSettings } {
+export function publishedWorld(start: () => Promise<TestKafka>): PublishedWorld {
   let kafka: TestKafka;
   let api: TestApi;
   let world: KafkaWorld;
+  let count: number;
   beforeAll(async () => {
     kafka = await start();
     api = await startWholeApi();
@@ -39,6 +44,7 @@ export function publishedWorld(start: () => Promise<TestKafka>): { readonly sett
     const workerId = randomUUID();
     await createShardLeases(api.db, workerId, 3600).renew();
     const events = (await api.db("outbox").orderBy("id")).map(toEvent);
+    count = events.length;
     const [first] = events;
     if (first === undefined) throw new Error("The outbox is empty");
     const aside = { reason: "TypeError: not for us" };
@@ -55,6 +61,9 @@ export function publishedWorld(start: () => Promise<TestKafka>): { readonly sett
   return {
     get settings() {
       return world.settings;
+    },
+    get events() {
+      return count;
     },
   };
 }

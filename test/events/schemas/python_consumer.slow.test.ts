@@ -7,11 +7,10 @@ import { topics } from "../../../src/events/kafka/settings.ts";
 import { kafkaForTests } from "../../support/kafka.ts";
 import { pythonPackages } from "../../support/outside_tools.ts";
 import { until } from "../../support/process.ts";
-import { ENTRIES, EVENTS, HISTORY, LIFECYCLE, publishedWorld } from "./published_world.ts";
+import { ENTRIES, HISTORY, LIFECYCLE, publishedWorld } from "./published_world.ts";
 
 const CONSUMER = fileURLToPath(new URL("../../../docs/examples/consumer.py", import.meta.url));
 const SCHEMAS = fileURLToPath(new URL("../../../docs/events", import.meta.url));
-const ALL = EVENTS + ENTRIES;
 const { missing: noKafka, start } = await kafkaForTests();
 const python = await pythonPackages("kafka-python-1", ["confluent-kafka==2.16.1", "jsonschema==4.26.0"]);
 const missing = noKafka ?? python.missing;
@@ -24,6 +23,7 @@ describe.skipIf(missing !== undefined)("the example consumer in Python", { timeo
 
   test("accepts each event once, using only the schemas", async () => {
     const { brokers, prefix } = world.settings;
+    const all = world.events + ENTRIES;
     const read = [topics.lifecycle, topics.audit].map((topic) => `${prefix}${topic}`);
     const args = [CONSUMER, SCHEMAS, brokers.join(","), `${prefix}python`, ...read];
     const env = { ...process.env, PYTHONPATH: python.folder };
@@ -43,15 +43,15 @@ describe.skipIf(missing !== undefined)("the example consumer in Python", { timeo
         .map((line) => JSON.parse(line) as Line);
     await until(
       "all are read, or it has ended",
-      () => lines().length >= ALL || consumer.exitCode !== null,
+      () => lines().length >= all || consumer.exitCode !== null,
       60_000,
     );
     await sleep(2_000);
     expect([consumer.exitCode, complained]).toEqual([null, ""]);
     consumer.kill();
     await ended;
-    expect(lines()).toHaveLength(ALL);
-    expect(new Set(lines().map(({ id }) => id)).size).toBe(ALL);
+    expect(lines()).toHaveLength(all);
+    expect(new Set(lines().map(({ id }) => id)).size).toBe(all);
     expect(new Set(lines().map(({ kind }) => kind))).toEqual(new Set([...LIFECYCLE, ...HISTORY]));
   });
 });

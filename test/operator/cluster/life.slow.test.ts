@@ -327,7 +327,8 @@ describe.skipIf(missing !== undefined)("declared objects in a cluster", { timeou
         await decide(approved);
         await world.reaches("Delegation", "bot", "Issuing");
       });
-      const { certID } = statusOf(await world.reaches("Delegation", "bot", "Active", 30_000));
+      // The delay between two attempts is up to 30 seconds.
+      const { certID } = statusOf(await world.reaches("Delegation", "bot", "Active", 60_000));
       const { body } = await person.client.get(`/v1/service/delegations/${certID}`);
       const certificate = decodeDelegationCert(Buffer.from(JSON.stringify(body.cert_json)));
       expect(
