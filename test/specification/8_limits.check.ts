@@ -48,9 +48,10 @@ describe("9. Versioning", () => {
   test("all paths of the service have the prefix /v1/", async () => {
     const { paths } = must(await ada.person.call("GET", "/openapi.json"));
     const outside = Object.keys(paths as object).filter((path) => !path.startsWith("/v1/"));
-    // The AuthZEN specification defines these paths.
+    // The AuthZEN specification and RFC 8414 define these paths.
     expect(outside.sort()).toEqual([
       "/.well-known/authzen-configuration",
+      "/.well-known/oauth-authorization-server",
       "/access/v1/evaluation",
       "/access/v1/evaluations",
     ]);
