@@ -8,7 +8,7 @@ import type { Reply } from "../../http/replies.ts";
 import { readQuery } from "../../http/request_head.ts";
 import type { Assets } from "./assets.ts";
 import { readFields } from "./forms.ts";
-import { unansweredForm } from "./kept_forms.ts";
+import { keepsForms, unansweredForm } from "./kept_forms.ts";
 import {
   errorReply,
   type Frame,
@@ -106,10 +106,10 @@ export function createConsole({ pages, assets, clock, contact }: ConsoleParts) {
       const { requested = { exchange, ...NOTHING }, isSubmitted = false } = underWay;
       const { visit, cookies } = underWay.begun ?? beginVisit(visitDeps, requested, undefined);
       const frame = { visit, assets, pages };
-      const { sent } = requested;
+      const { page, sent } = requested;
       const isOutage = error.status >= 500;
       const reply =
-        isOutage && sent !== undefined
+        isOutage && sent !== undefined && keepsForms(page)
           ? pageReply({ ...frame, ...unansweredForm({ visit, sent, isSubmitted, error }) }, error.status)
           : errorReply(frame, error);
       return { ...reply, headers: { ...reply.headers, ...error.headers }, cookies };

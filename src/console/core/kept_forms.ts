@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { ApiError } from "../../errors.ts";
 import { type Html, html } from "../../html/html.ts";
 import { type Fields, fieldsOf } from "./forms.ts";
-import type { Outcome, Visit } from "./page.ts";
+import type { Outcome, Page, Visit } from "./page.ts";
 import { CONSOLE, isConsolePath, RENEW } from "./places.ts";
 
 /** Hidden field of every form: the account id of the person who filled in the form. */
@@ -14,8 +14,18 @@ const kept = z.object({
   fields: z.array(z.tuple([z.string(), z.string()])).max(2_000),
 });
 
+type Shown = { page: Page; visit: Visit };
+
 function keep(path: string, sent: Fields): string {
   return JSON.stringify({ path, fields: sent.pairs().filter(([name]) => name !== "csrf") });
+}
+
+/**
+ * Returns whether a page's forms can be kept. A form that leads to another origin cannot be: the policy of
+ * the page that sends it again would stop the redirect after the form's action.
+ */
+export function keepsForms(page: Page): boolean {
+  return !("leadsTo" in page);
 }
 
 /** Returns a hidden field with the serialized form, or `undefined` if there is none. */
@@ -26,9 +36,13 @@ export function keptField(text: string): Html | undefined {
 /**
  * Returns the page that keeps a submitted form. With `ended`, it keeps the form until the session is renewed.
  * With `stale`, the person can send the form again with the session's token. No page sends it automatically.
+ * If the page's forms cannot be kept, the person gets the page again.
  */
-export function keptForm(visit: Visit, sent: Fields, why: "ended" | "stale"): Outcome {
+export function keptForm({ page, visit }: Shown, sent: Fields, why: "ended" | "stale"): Outcome {
   const path = pathOf(visit);
+  if (!keepsForms(page)) {
+    return { to: why === "ended" ? visit.own(RENEW, { return_to: path }) : visit.here };
+  }
   if (why === "stale") return sendAgain(visit, keep(path, sent)) ?? { to: path };
   const { texts } = visit;
   return {

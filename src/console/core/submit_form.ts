@@ -25,7 +25,7 @@ export async function submitForm(page: Page, visit: Visit, sent: Fields): Promis
     return withNotice(outcome, visit, page);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    if (page.boundTo !== "browser" && isOfSession(error)) return keptForm(visit, sent, "stale");
+    if (page.boundTo !== "browser" && isOfSession(error)) return keptForm({ page, visit }, sent, "stale");
     return { failure: failureOf(error, { form, name }, { visit, sent }), status: error.status };
   }
 }

@@ -150,7 +150,7 @@ export function refuseEarly(visit: Visit, { page, sent }: Requested): Outcome | 
   if (page.access === "public") return undefined;
   const here = visit.here.slice(visit.own("").length);
   if (session === undefined) {
-    if (sent !== undefined) return keptForm(visit, sent, "ended");
+    if (sent !== undefined) return keptForm({ page, visit }, sent, "ended");
     return { to: visit.own(RENEW, { return_to: here }) };
   }
   if (page.access === "onboarded" && session.onboarding_step !== "complete") {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { SIGN_IN } from "../../../src/console/core/places.ts";
+import { RENEW, SIGN_IN } from "../../../src/console/core/places.ts";
 import { CEILING, connectScene, type Product } from "../../connect/scene.ts";
 import { startApi, type TestApi } from "../../support/api.ts";
 import { addMember } from "../../support/members.ts";
@@ -50,6 +50,20 @@ describe("the page on which a person connects a product", () => {
       200,
       { scope: "data:read", org_id: person.accountId, org_name: "Ada's bakery" },
     ]);
+  });
+
+  test("asks again after the session has ended, because no other page's form may lead to the product", async () => {
+    const { path } = await asked();
+    const page = await browserOf(api, (await api.person()).client).open(path);
+    api.clock.advance(901);
+    const ended = await page.send("connect", { scopes: ["data:read"] });
+    expect(ended.path).toContain(RENEW);
+    const again = await ended.send("renew");
+    expect(again.headers.get("content-security-policy")).toContain(
+      `form-action 'self' https://${shop.domain};`,
+    );
+    const back = await again.send("connect", { scopes: ["data:read"] });
+    expect(back.path).toContain(`${shop.redirect}?code=`);
   });
 
   test("leaves it to the person to tick a scope that the publisher calls sensitive", async () => {

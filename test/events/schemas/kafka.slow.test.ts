@@ -15,7 +15,7 @@ describe.skipIf(missing !== undefined)(
     const world = publishedWorld(start);
     const checker = schemaChecker();
 
-    test.each([
+    test.each<[string, readonly string[], () => number]>([
       [topics.lifecycle, LIFECYCLE, () => 2 * world.events],
       [topics.audit, HISTORY, () => ENTRIES],
       [topics.deadLetters, ["connection.created"], () => 1],
