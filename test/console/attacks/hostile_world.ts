@@ -20,10 +20,7 @@ const FILLED: Record<string, readonly string[]> = {
   delegation_requests: ["requested_scope", "constraints", "object_name", ...DECLARED],
   organization_activity: ["actor_email", "target", "operation"],
   organization_invitations: ["email"],
-  platforms: [
-    ...["name", "description", "default_allowed_scopes", "object_name", "object_namespace"],
-    "redirect_uris",
-  ],
+  platforms: ["name", "description", "default_allowed_scopes", "object_name", "object_namespace"],
   webhook_attempts: ["detail", "response_excerpt"],
   webhook_deliveries: ["body"],
 };
@@ -32,7 +29,6 @@ const AS: Record<string, string> = {
   approved_scope: "array[?::text]",
   requested_scope: "array[?::text]",
   default_allowed_scopes: "array[?::text]",
-  redirect_uris: "array[?::text]",
   outside_verifiers: "array[?::text]",
   constraints: "json_build_array(json_build_object('type', 'x' || ?, 'params', json_build_object('a', ?)))",
   target: "json_build_object('name', ?::text)::jsonb",
