@@ -17,8 +17,10 @@ export default defineConfig({
     pool: "forks",
     isolate: false,
     maxWorkers: 3,
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
+    // Long enough for a busy machine: a test that passes does not wait for these.
+    testTimeout: 180_000,
+    hookTimeout: 300_000,
+    expect: { poll: { timeout: 30_000 } },
     reporters: ["default"],
   },
 });

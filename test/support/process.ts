@@ -37,7 +37,7 @@ export function isRunning(pid: number): boolean {
 export async function until(
   what: string | (() => string),
   condition: () => boolean | Promise<boolean>,
-  ms = 20_000,
+  ms = 60_000,
 ): Promise<void> {
   const giveUp = performance.now() + ms;
   while (!(await condition())) {

@@ -65,7 +65,7 @@ describe("the liveness check of an operator in a cluster", () => {
     const delay = monitorEventLoopDelay({ resolution: 100 });
     // The mean lag of an idle event loop equals the resolution, 100 ms.
     liveness = createLiveness(() => [], { silentMs: MINUTE, answeredMs: MINUTE, lagMs: 400 }, delay);
-    await vi.waitFor(() => expect(delay.count).toBeGreaterThan(0));
+    await vi.waitFor(() => expect(delay.count).toBeGreaterThan(0), 10_000);
     const end = performance.now() + 2_000;
     while (performance.now() < end);
     // Timers run between two immediates. So the measurement already includes the delay at this point.
