@@ -106,6 +106,12 @@ export type WebhookEndpointRow = {
   breaker_open_until: Date | null;
   noticed_at: Date | null;
   discard_through: number | null;
+  /** Only deliveries that were created before this time are discarded. */
+  discard_before: Date | null;
+  /** Whether the endpoint is paused because there is no callback URL. `paused_at` is null then. */
+  awaits_url: boolean;
+  /** The lane that a claim served last. */
+  served_lane: number;
   created_at: Date;
 };
 
@@ -114,7 +120,10 @@ export type WebhookDeliveryRow = {
   endpoint_id: string;
   event_id: string;
   event_type: string;
+  /** The lane of its connection, and its place in the lane. */
   aggregate_seq: number;
+  /** The customer's connection that the event belongs to. Null for an event of the own connection. */
+  customer_connection_id: string | null;
   body: string | null;
   body_sealed: Buffer | null;
   state: "pending" | "sending" | "delivered" | "rejected" | "blocked" | "failed" | "held" | "cancelled";

@@ -4,7 +4,7 @@ import type { Transaction } from "../db/database.ts";
 export type BusEvent = {
   eventId: string;
   type: string;
-  /** A `connection` or `account`. A consumer receives its events in the order of `aggregateSeq`. */
+  /** A `connection`, `customer_connection` or `account`. A consumer receives its events in the order of `aggregateSeq`. */
   aggregateType: string;
   aggregateId: string;
   aggregateSeq: number;
@@ -22,8 +22,8 @@ export type BusEvent = {
 export type Consumer = {
   /** Unique and permanent, because the inbox records handled events under this name. */
   name: string;
-  /** Limits the consumer to events of this aggregate type. If absent, the consumer reads every event. */
-  aggregateType?: string;
+  /** Limits the consumer to events of these aggregate types. If absent, the consumer reads every event. */
+  aggregateTypes?: readonly string[];
   handle(tx: Transaction, events: BusEvent[]): Promise<void>;
   handled?(): void;
 };

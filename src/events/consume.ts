@@ -39,8 +39,8 @@ export async function consume(
   events: BusEvent[],
   originOf: (event: BusEvent) => Origin | undefined = () => undefined,
 ): Promise<void> {
-  const { aggregateType = null } = consumer;
-  const own = events.filter((event) => aggregateType === null || event.aggregateType === aggregateType);
+  const { aggregateTypes: types } = consumer;
+  const own = types === undefined ? events : events.filter((event) => types.includes(event.aggregateType));
   if (own.length === 0) return;
   try {
     await handleOnce(deps, consumer, own);

@@ -98,14 +98,14 @@ select c.name, (
     (select event_id, aggregatetype, created_at from published_events
      order by published_at desc limit ${PUBLISHED_LOOKED_AT})
   ) e
-  where (c.type is null or e.aggregatetype = c.type)
+  where (c.types is null or e.aggregatetype = any(string_to_array(c.types, ',')))
     and not exists (select from inbox i where i.consumer = c.name and i.event_id = e.event_id)) as oldest
-from unnest(cast(:names as text[]), cast(:types as text[])) as c (name, type)`;
+from unnest(cast(:names as text[]), cast(:types as text[])) as c (name, types)`;
 
 function unhandled(database: Database, consumers: readonly Reader[]): MeasuredState {
   const bindings = {
     names: consumers.map(({ name }) => name),
-    types: consumers.map(({ aggregateType = null }) => aggregateType),
+    types: consumers.map(({ aggregateTypes }) => aggregateTypes?.join() ?? null),
   };
   return {
     name: "consumers",

@@ -13,6 +13,13 @@ export type { LifecycleEvent } from "./kinds.ts";
 /** The number of shards in the outbox. One worker at a time relays a shard. */
 export const OUTBOX_SHARDS = 8;
 
+/**
+ * The kind of aggregate of a customer's connection. A trigger of `outbox` sets it, whichever version appends
+ * the event. Such events have shards of their own (8 to 15), which only workers relay that deliver
+ * them.
+ */
+export const CUSTOMER_CONNECTION = "customer_connection";
+
 /** The schema version of every event's payload. */
 export const SCHEMA_VERSION = 1;
 

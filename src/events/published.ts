@@ -1,16 +1,17 @@
 import type { Database, Transaction } from "../db/database.ts";
 import type { OutboxRow, PublishedEventRow } from "../db/tables.ts";
 import type { Consumer } from "./bus.ts";
+import { OUTBOX_SHARDS } from "./outbox.ts";
 
 /** The carrier of events from the outbox to their consumers: the setting `EVENTS`. */
 export type CarrierKind = "embedded" | "kafka";
 
 /** The name of a consumer and the events that it reads. */
-export type Reader = Pick<Consumer, "name" | "aggregateType">;
+export type Reader = Pick<Consumer, "name" | "aggregateTypes">;
 
 /** SQL condition: the consumer reads the event in `p`, which is neither handled nor a dead letter. */
 const UNHANDLED = `
-(cast(:aggregateType as text) is null or p.aggregatetype = :aggregateType)
+(cast(:types as text[]) is null or p.aggregatetype = any(:types))
 and not exists (select from inbox i where i.consumer = :name and i.event_id = p.event_id)`;
 
 /** The columns that `outbox` and `published_events` share. */
@@ -31,7 +32,7 @@ export async function takeOffOutbox(
     gone as (
       delete from outbox o
       using taken, relay_shards s, unnest(cast(:ids as bigint[]), cast(:epochs as bigint[])) as sent (id, epoch)
-      where o.id = sent.id and s.shard = o.shard and s.owner = :workerId and s.epoch = sent.epoch returning o.*)`;
+      where o.id = sent.id and s.shard = o.shard % ${OUTBOX_SHARDS} and s.owner = :workerId and s.epoch = sent.epoch returning o.*)`;
   await database.raw(
     carrier === "kafka"
       ? `with ${gone}
@@ -48,7 +49,7 @@ export async function takeOffOutbox(
  */
 export async function unhandledEvents(
   database: Database,
-  { name, aggregateType }: Reader,
+  { name, aggregateTypes }: Reader,
   { from, until, limit }: { from: Date | null; until: Date; limit: number },
 ): Promise<PublishedEventRow[]> {
   const { rows } = await database.raw(
@@ -56,7 +57,7 @@ export async function unhandledEvents(
      where p.published_at >= coalesce(cast(:from as timestamptz), '-infinity') and p.published_at < :until
        and ${UNHANDLED}
      order by p.published_at, p.aggregateid, p.aggregate_seq limit :limit`,
-    { name, aggregateType: aggregateType ?? null, from, until, limit },
+    { name, types: aggregateTypes ?? null, from, until, limit },
   );
   return rows;
 }
@@ -69,11 +70,11 @@ export async function notePublished(database: Database, eventIds: readonly strin
 }
 
 /** Puts published events that a consumer has not handled into the outbox again. Returns their number. */
-export async function returnUnhandled(tx: Transaction, { name, aggregateType }: Reader): Promise<number> {
+export async function returnUnhandled(tx: Transaction, { name, aggregateTypes }: Reader): Promise<number> {
   const { rowCount } = await tx.raw(
     `insert into outbox (${EVENT_COLUMNS}) select ${EVENT_COLUMNS} from published_events p where ${UNHANDLED}
      order by p.published_at, p.aggregateid, p.aggregate_seq on conflict do nothing`,
-    { name, aggregateType: aggregateType ?? null },
+    { name, types: aggregateTypes ?? null },
   );
   return rowCount;
 }

@@ -4,6 +4,7 @@ import type { Database } from "../db/database.ts";
 import type { OutboxRow } from "../db/tables.ts";
 import type { Bus, BusEvent } from "./bus.ts";
 import type { EventMetrics } from "./event_metrics.ts";
+import { OUTBOX_SHARDS } from "./outbox.ts";
 import { type CarrierKind, takeOffOutbox } from "./published.ts";
 
 /** Moves events from the outbox to the bus. */
@@ -30,20 +31,24 @@ const BATCH_BYTES = 1024 * 1024;
 /** Seconds after which the relay reads from the start again, because transactions may commit late. */
 const REWIND_SECONDS = 5;
 
-/* The shards are an array, so Postgres reads rows along the primary key and no further than the batch. */
+/*
+ * The shards are an array, so Postgres reads rows along the primary key and no further than the batch. Who
+ * owns a shard also owns the one of customers' events, which is `OUTBOX_SHARDS` higher.
+ */
 const READ = `
 with own as materialized (
   select shard, epoch from relay_shards where owner = :workerId and exists (select from event_way where way = :carrier)),
 batch as (
   select o.* from outbox o
-  where o.id > :lowWater and exists (select from own) and o.shard = any (array(select shard from own))
+  where o.id > :lowWater and exists (select from own) and o.shard = any (array(
+    select shard from own union all select shard + ${OUTBOX_SHARDS} from own))
   order by o.id limit ${BATCH_ROWS}),
 sized as (
   select batch.*, row_number() over (order by id) as place, sum(octet_length(payload)) over (order by id) as bytes from batch)
 select sized.*, own.epoch,
        exists (select from outbox earlier where earlier.aggregateid = sized.aggregateid
                and earlier.aggregate_seq = sized.aggregate_seq - 1 and earlier.id <= :lowWater) as overtakes
-from sized join own on own.shard = sized.shard
+from sized join own on own.shard = sized.shard % ${OUTBOX_SHARDS}
 where place = 1 or bytes <= ${BATCH_BYTES} order by id`;
 
 /**

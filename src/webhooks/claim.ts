@@ -2,6 +2,7 @@ import { addSeconds } from "../clock.ts";
 import type { Database } from "../db/database.ts";
 import type { OwnConnectionRow } from "../db/key_tables.ts";
 import type { WebhookDeliveryRow } from "../db/tables.ts";
+import { laneOf, startOfLane } from "./lanes.ts";
 import { MAX_ATTEMPTS } from "./retries_and_suspension.ts";
 
 const SECRET_COLUMNS = [
@@ -38,6 +39,22 @@ export type Claimed = WebhookDeliveryRow &
 export const CLAIM_SECONDS = 60;
 
 const FIRST = `d.state in ('pending', 'sending') and d.attempts = case d.state when 'sending' then 1 else 0 end`;
+const DUE = `state = 'pending' and next_attempt_at <= :now`;
+
+/**
+ * SQL for the first delivery, which was never tried or is being tried, of each lane of the endpoint `e`. `of`
+ * limits `aggregate_seq`. Postgres computes no more rows than the caller reads.
+ */
+function heads(of: string): string {
+  const next = (from: string) => `
+    select d.delivery_id, d.aggregate_seq, d.state, d.next_attempt_at from webhook_deliveries d
+    where d.endpoint_id = e.endpoint_id and ${FIRST} and ${of}${from} order by d.aggregate_seq limit 1`;
+  const later = ` and d.aggregate_seq >= ${startOfLane(`${laneOf("h.aggregate_seq")} + 1`)}`;
+  return `(with recursive h as ((${next("")}) union all select n.* from h cross join lateral (${next(later)}) n)
+    select * from h where ${DUE})`;
+}
+
+const SERVED = startOfLane("e.served_lane + 1");
 
 /*
  * The parts of the claim:
@@ -49,10 +66,11 @@ const FIRST = `d.state in ('pending', 'sending') and d.attempts = case d.state w
  *   claimed from them
  * - `picked`: their due deliveries, in rounds: the first of every endpoint before the second of any
  *
- * Retries and resent deliveries of an endpoint run concurrently. Of the deliveries that were never tried,
- * only the oldest (`head`) may start, which keeps the order of events. If the endpoint has capacity for other
- * deliveries too (`is_well`), `head` precedes resent deliveries. Otherwise the delivery that has been due
- * longest comes first.
+ * Retries and resent deliveries of an endpoint run concurrently. Of the deliveries of a connection that were
+ * never tried, only the oldest (its head) may start, which keeps the order of events. The connections of an
+ * endpoint take turns (`served_lane`), so that none waits for the backlogs of others. If the endpoint has
+ * capacity for other deliveries too (`is_well`), heads precede resent deliveries. Otherwise the delivery that
+ * has been due longest comes first.
  */
 const CLAIM = `
 with recursive waiting (endpoint_id) as (
@@ -62,45 +80,48 @@ with recursive waiting (endpoint_id) as (
           where d.state = 'pending' and d.endpoint_id > w.endpoint_id order by d.endpoint_id limit 1)
   from waiting w where w.endpoint_id is not null
 ), seen as materialized (
-  select e.endpoint_id, e.claims, e.claimed_at, load.room, first.head,
+  select e.endpoint_id, e.claims, e.claimed_at, e.served_lane, load.room,
          e.concurrency > 1 and e.breaker_open_until is null as is_well
   from waiting w
   join webhook_endpoints e on e.endpoint_id = w.endpoint_id
   cross join lateral (
     select case when e.breaker_open_until is null then e.concurrency else 1 end - count(*) as room
     from webhook_deliveries d where d.endpoint_id = e.endpoint_id and d.state = 'sending') load
-  left join lateral (
-    select d.aggregate_seq as head, d.state = 'pending' and d.next_attempt_at <= :now as ready
-    from webhook_deliveries d where d.endpoint_id = e.endpoint_id and ${FIRST}
-    order by d.aggregate_seq limit 1) first on true
   where e.state = 'active' and e.discard_through is null
     and (e.breaker_open_until is null or e.breaker_open_until <= :now)
     and load.room > 0
-    and (first.ready or exists (
+    and (exists (select from ${heads("true")} d) or exists (
       select from webhook_deliveries d where d.endpoint_id = e.endpoint_id
       and d.state = 'pending' and d.attempts > 0 and d.next_attempt_at <= :now))
   order by e.claimed_at limit :free
 ), locked as (
-  select e.endpoint_id, s.room, s.head, s.is_well from webhook_endpoints e
+  select e.endpoint_id, s.room, s.served_lane, s.is_well from webhook_endpoints e
   join seen s on s.endpoint_id = e.endpoint_id and s.claims = e.claims
   where e.state = 'active' and e.discard_through is null
   order by e.endpoint_id for update of e skip locked
 ), picked as (
-  select l.endpoint_id, due.delivery_id, due.next_attempt_at,
-         row_number() over (partition by l.endpoint_id order by due.is_first desc, due.next_attempt_at) as turn
-  from locked l cross join lateral (
-    (select d.delivery_id, d.next_attempt_at, l.is_well as is_first from webhook_deliveries d
-     where d.endpoint_id = l.endpoint_id and d.aggregate_seq = l.head and ${FIRST}
-       and d.state = 'pending' and d.next_attempt_at <= :now)
-    union all
-    (select d.delivery_id, d.next_attempt_at, false from webhook_deliveries d
-     where d.endpoint_id = l.endpoint_id and d.state = 'pending' and d.attempts > 0 and d.next_attempt_at <= :now
-     order by d.next_attempt_at limit l.room)
-    order by is_first desc, next_attempt_at limit l.room) due
+  select e.endpoint_id, due.delivery_id, due.next_attempt_at, due.lane, due.place,
+         row_number() over (partition by e.endpoint_id
+           order by due.is_first desc, case when due.is_first then due.place end, due.next_attempt_at) as turn
+  from locked e cross join lateral (
+    select * from (
+      select delivery_id, next_attempt_at, e.is_well as is_first, place, ${laneOf("aggregate_seq")} as lane
+      from (select turns.*, row_number() over () as place from (
+        select * from ${heads(`d.aggregate_seq >= ${SERVED}`)} after
+        union all
+        select * from ${heads(`d.aggregate_seq < ${SERVED}`)} before
+        limit e.room) turns) first
+      union all
+      (select d.delivery_id, d.next_attempt_at, false, null, null from webhook_deliveries d
+       where d.endpoint_id = e.endpoint_id and d.state = 'pending' and d.attempts > 0 and d.next_attempt_at <= :now
+       order by d.next_attempt_at limit e.room)) either
+    order by is_first desc, case when is_first then place end, next_attempt_at limit e.room) due
   order by turn, due.next_attempt_at limit :free
 ), marked as (
-  update webhook_endpoints e set claims = e.claims + 1, claimed_at = :now
-  from (select distinct endpoint_id from picked) p where e.endpoint_id = p.endpoint_id
+  update webhook_endpoints e set claims = e.claims + 1, claimed_at = :now, served_lane = coalesce(p.lane, e.served_lane)
+  from (select endpoint_id, (array_agg(lane order by place desc) filter (where lane is not null))[1] as lane
+        from picked group by endpoint_id) p
+  where e.endpoint_id = p.endpoint_id
 ), claimed as (
   update webhook_deliveries d set state = 'sending', attempts = d.attempts + 1, next_attempt_at = null,
          lease_token = gen_random_uuid(), lease_until = :leaseUntil

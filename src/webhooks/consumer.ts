@@ -1,17 +1,21 @@
 import type { Clock } from "../clock.ts";
-import type { Transaction } from "../db/database.ts";
+import { platformOf, type Transaction } from "../db/database.ts";
 import type { WebhookDeliveryRow } from "../db/tables.ts";
 import type { BusEvent, Consumer } from "../events/bus.ts";
+import { CUSTOMER_CONNECTION } from "../events/outbox.ts";
 import type { Reader } from "../events/published.ts";
 import { deliveryBodyContext, eventSecretsContext } from "../events/secrets.ts";
 import type { SecretBox } from "../secret_box.ts";
-import { deliveryIdOf, ensureEndpoints } from "./endpoint.ts";
+import { awaitUrls, deliveryIdOf, ensureEndpoints } from "./endpoint.ts";
+import { placeInLane } from "./lanes.ts";
 
 /** The consumer calls `created` after the commit, when there may be deliveries to send. */
 export type WebhookConsumerDeps = { secretBox: SecretBox; clock: Clock; created?: () => void };
 
-/** `holds` means that new deliveries for the endpoint are held. */
-type Endpoint = { endpoint_id: string; holds: boolean };
+/** `holds` means that new deliveries for the endpoint are held. Nothing is created before `since`. */
+type Endpoint = { endpoint_id: string; holds: boolean; since: Date | null };
+/** The connection of an event, and the own connection of its platform, whose callback gets the event. */
+type Target = { connection_id: string; own_id: string; is_customer: boolean; has_url: boolean };
 type NewDelivery = Pick<WebhookDeliveryRow, (typeof COLUMNS)[number][0]>;
 
 const COLUMNS = [
@@ -20,6 +24,7 @@ const COLUMNS = [
   ["event_id", "uuid"],
   ["event_type", "text"],
   ["aggregate_seq", "bigint"],
+  ["customer_connection_id", "uuid"],
   ["body", "text"],
   ["body_sealed", "bytea"],
   ["state", "text"],
@@ -33,20 +38,24 @@ insert into webhook_deliveries (${COLUMNS.map(([name]) => name).join(", ")})
 select * from unnest(${COLUMNS.map(([name, type]) => `:${name}::${type}[]`).join(", ")})
 on conflict (delivery_id) do nothing`;
 
-/** Endpoints by connection id. */
-type Endpoints = Map<string, Endpoint>;
+/** Endpoints by the id of the connection whose events they get. */
+type Endpoints = Map<string, Endpoint & Pick<Target, "is_customer">>;
 /** Encrypted secrets by event id. */
 type Secrets = Map<string, Buffer>;
 
 /** The name of the webhook consumer, and the events that it reads. */
-export const webhookReader = { name: "webhooks", aggregateType: "connection" } as const satisfies Reader;
+export const webhookReader = {
+  name: "webhooks",
+  aggregateTypes: ["connection", CUSTOMER_CONNECTION],
+} as const satisfies Reader;
 
 /**
- * Creates the consumer that turns each event into one delivery for the endpoint of its connection. The bytes
- * of the body never change afterwards. A body with secrets is stored only in encrypted form.
+ * Creates the consumer that turns each event into one delivery for the endpoint of its platform. The bytes of
+ * the body never change afterwards. A body with secrets is stored only in encrypted form.
  *
- * For a connection without a callback URL it creates no delivery, even if a URL is set later. It holds the
- * delivery if the endpoint receives nothing or already has held deliveries.
+ * Without a callback URL, it creates no delivery for an own connection, even if a URL is set later. It holds
+ * the deliveries for customers' connections until then. It also holds a delivery if the endpoint receives
+ * nothing or already has held deliveries.
  */
 export function createWebhookConsumer({ secretBox, clock, created }: WebhookConsumerDeps): Consumer {
   return {
@@ -75,23 +84,25 @@ async function insertDeliveries(tx: Transaction, rows: readonly NewDelivery[]): 
 function deliveryRow(
   secretBox: SecretBox,
   event: BusEvent,
-  { endpoint_id, holds }: Endpoint,
+  { endpoint_id, holds, since, is_customer }: Endpoint & Pick<Target, "is_customer">,
   secrets: Buffer | undefined,
   now: Date,
 ): NewDelivery {
   const deliveryId = deliveryIdOf(endpoint_id, event.eventId);
   const body = bodyOf(secretBox, event, secrets, deliveryId);
+  const { aggregateId, aggregateSeq } = event;
   return {
     delivery_id: deliveryId,
     endpoint_id,
     event_id: event.eventId,
     event_type: event.type,
-    aggregate_seq: event.aggregateSeq,
+    aggregate_seq: is_customer ? placeInLane(aggregateId, aggregateSeq) : aggregateSeq,
+    customer_connection_id: is_customer ? aggregateId : null,
     body: secrets === undefined ? body : null,
     body_sealed: secrets === undefined ? null : secretBox.box(body, deliveryBodyContext(deliveryId)),
     state: holds ? "held" : "pending",
     next_attempt_at: holds ? null : now,
-    created_at: now,
+    created_at: since !== null && since > now ? since : now,
   };
 }
 
@@ -118,26 +129,62 @@ async function takeSecrets(tx: Transaction, events: BusEvent[]): Promise<Secrets
 }
 
 async function openEndpoints(tx: Transaction, events: BusEvent[], now: Date): Promise<Endpoints> {
+  const targets = await findTargets(tx, events);
+  const ownIds = [...new Set(targets.map(({ own_id }) => own_id))];
+  if (ownIds.length === 0) return new Map();
+  await ensureEndpoints(tx, ownIds, now);
+  const withoutUrl = new Set(targets.filter(({ has_url }) => !has_url).map(({ own_id }) => own_id));
+  const endpoints = await lockEndpoints(tx, ownIds, [...withoutUrl]);
+  return new Map(
+    targets.flatMap(({ connection_id, own_id, is_customer }) => {
+      const endpoint = endpoints.get(own_id);
+      return endpoint === undefined ? [] : [[connection_id, { ...endpoint, is_customer }]];
+    }),
+  );
+}
+
+async function findTargets(tx: Transaction, events: BusEvent[]): Promise<Target[]> {
   const connectionIds = [...new Set(events.map((event) => event.aggregateId))];
-  const connections = await tx("connections")
-    .whereIn("connection_id", connectionIds)
-    .whereNotNull("callback_url")
-    .pluck("connection_id");
-  if (connections.length === 0) return new Map();
-  await ensureEndpoints(tx, connections, now);
-  const rows = await tx("webhook_endpoints")
-    .whereIn("connection_id", connections)
-    .orderBy("endpoint_id")
-    .forShare()
-    .select("connection_id", "endpoint_id", "state", "discard_through");
+  return tx("connections as c")
+    .join("connections as own", "own.platform_id", tx.raw(platformOf("c")))
+    .whereIn("c.connection_id", connectionIds)
+    .where((of) => of.whereNotNull("own.callback_url").orWhereNotNull("c.product_id"))
+    .select<Target[]>(
+      "c.connection_id",
+      "own.connection_id as own_id",
+      tx.raw("c.product_id is not null as is_customer"),
+      tx.raw("own.callback_url is not null as has_url"),
+    );
+}
+
+/**
+ * Locks endpoints and returns them by the ids of their connections. Those that have no callback URL wait for
+ * it from now on.
+ */
+async function lockEndpoints(
+  tx: Transaction,
+  ownIds: readonly string[],
+  withoutUrl: readonly string[],
+): Promise<Map<string, Endpoint>> {
+  const found = tx("webhook_endpoints").whereIn("connection_id", ownIds).orderBy("endpoint_id");
+  const locked = withoutUrl.length === 0 ? found.forShare() : found.forNoKeyUpdate();
+  const rows = await locked.select(
+    "connection_id",
+    "endpoint_id",
+    "state",
+    "discard_through",
+    "discard_before",
+  );
+  const waiting = new Set(withoutUrl.length === 0 ? [] : await awaitUrls(tx, withoutUrl));
   const behind = await withBacklog(
     tx,
     rows.map((row) => row.endpoint_id),
   );
   return new Map(
-    rows.map(({ connection_id, endpoint_id, state, discard_through }) => {
-      const holds = state !== "active" || discard_through !== null || behind.has(endpoint_id);
-      return [connection_id, { endpoint_id, holds }];
+    rows.map(({ connection_id, endpoint_id, state, discard_through, discard_before }) => {
+      const isSilent = state !== "active" || waiting.has(endpoint_id);
+      const holds = isSilent || discard_through !== null || behind.has(endpoint_id);
+      return [connection_id, { endpoint_id, holds, since: discard_before }];
     }),
   );
 }

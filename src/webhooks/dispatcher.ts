@@ -12,7 +12,7 @@ import {
 import type { Logger } from "../log.ts";
 import type { SecretBox } from "../secret_box.ts";
 import { type BoxedSecrets, type Claimed, claimDeliveries, readSecrets } from "./claim.ts";
-import { type Attempted, cancelDelivery, recordAttempt } from "./record_attempt.ts";
+import { type Attempted, recordAttempt, releaseDelivery } from "./record_attempt.ts";
 import { resultOf, type Sent } from "./retries_and_suspension.ts";
 import { type Send, signedHeaders } from "./sign_and_send.ts";
 
@@ -75,7 +75,7 @@ export function createDispatcher(deps: DispatcherDeps): Dispatcher {
   async function attempt(delivery: Claimed): Promise<void> {
     const startedAt = clock.now();
     const url = delivery.callback_url;
-    if (url === null) return write(delivery, () => cancelDelivery(database, delivery, startedAt));
+    if (url === null) return write(delivery, () => releaseDelivery(database, delivery, startedAt));
     const sent = await request(deps, delivery, url);
     const attempted = { delivery, sent, startedAt, endedAt: clock.now(), random: random() };
     await write(delivery, () => record(attempted));

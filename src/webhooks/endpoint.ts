@@ -43,9 +43,13 @@ export async function pauseEndpoint(tx: Transaction, connectionId: string, now: 
     .where({ endpoint_id: endpointId })
     .update({
       state: "paused",
-      paused_at: tx.raw("case when state = 'paused' then paused_at else ?::timestamptz end", [now]) as never,
+      paused_at: tx.raw(
+        "case when state = 'paused' and not awaits_url then paused_at else ?::timestamptz end",
+        [now],
+      ) as never,
       suspended_at: null,
       suspend_reason: null,
+      awaits_url: false,
     });
   await moveBacklog(tx, endpointId, now);
 }
@@ -65,7 +69,7 @@ export async function resumeEndpoint(
   const endpointId = endpointIdOf(connectionId);
   const resumed = await tx("webhook_endpoints")
     .where({ endpoint_id: endpointId, state: "paused" })
-    .update({ state: "active", paused_at: null, failing_since: null });
+    .update({ state: "active", paused_at: null, failing_since: null, awaits_url: false });
   if (resumed > 0) await release(tx, endpointId, backlog, now);
 }
 
@@ -89,6 +93,39 @@ export async function endSuspension(
   return resumed > 0;
 }
 
+/**
+ * SQL condition: the endpoint `e` is paused because there is no callback URL. A version that knows no such
+ * endpoints may resume and pause it, but does not change `awaits_url`.
+ */
+export const AWAITS_URL = "e.state = 'paused' and e.awaits_url and e.paused_at is null";
+
+/**
+ * Pauses those active endpoints of connections that have no callback URL, until {@link endWait}. Returns the
+ * ids of those endpoints. The caller has locked the endpoints.
+ */
+export async function awaitUrls(tx: Transaction, connectionIds: readonly string[]): Promise<string[]> {
+  const { rows } = await tx.raw(
+    `update webhook_endpoints e set state = 'paused', awaits_url = true from connections c
+     where e.connection_id = any(:connectionIds::uuid[]) and e.state = 'active'
+       and c.connection_id = e.connection_id and c.callback_url is null
+     returning e.endpoint_id`,
+    { connectionIds },
+  );
+  return rows.map((row: { endpoint_id: string }) => row.endpoint_id);
+}
+
+/** Sends what waited for a callback URL, if the connection now has one. An owner's pause remains. */
+export async function endWait(tx: Transaction, endpointId: string, now: Date): Promise<void> {
+  await tx("webhook_endpoints").where({ endpoint_id: endpointId }).forUpdate().first("endpoint_id");
+  const { rowCount } = await tx.raw(
+    `update webhook_endpoints e set state = 'active', awaits_url = false, failing_since = null from connections c
+     where e.endpoint_id = :endpointId and ${AWAITS_URL}
+       and c.connection_id = e.connection_id and c.callback_url is not null`,
+    { endpointId },
+  );
+  if (rowCount > 0) await moveBacklog(tx, endpointId, now);
+}
+
 /*
  * The sequence number of the last held or pending delivery. Queries each state separately, because each has
  * its own index. A single query would read the locked endpoint's whole history.
@@ -97,12 +134,22 @@ export const LAST_WAITING = `greatest(
   (select max(aggregate_seq) from webhook_deliveries where endpoint_id = :endpointId and state = 'held'),
   (select max(aggregate_seq) from webhook_deliveries where endpoint_id = :endpointId and state = 'pending'))`;
 
+/*
+ * Sequence numbers do not tell earlier from later deliveries, because connections have lanes. So discarding
+ * also has a time, and the consumer creates no later delivery before it.
+ */
+const AFTER_ALL = `greatest(:now::timestamptz,
+  (select max(created_at) from webhook_deliveries where endpoint_id = :endpointId)) + interval '1 ms'`;
+
 /** Sends or discards the held deliveries. Discarding also cancels the open recovery. */
 async function release(tx: Transaction, endpointId: string, backlog: Backlog, now: Date): Promise<void> {
   if (backlog === "discard") {
     await tx("webhook_endpoints")
       .where({ endpoint_id: endpointId })
-      .update({ discard_through: tx.raw(LAST_WAITING, { endpointId }) as never });
+      .update({
+        discard_through: tx.raw(LAST_WAITING, { endpointId }) as never,
+        discard_before: tx.raw(AFTER_ALL, { endpointId, now }) as never,
+      });
     await tx("webhook_recoveries")
       .where({ endpoint_id: endpointId, state: "running" })
       .update({ state: "cancelled", finished_at: now });
@@ -141,6 +188,11 @@ with recursive held (endpoint_id) as (
 )
 select endpoint_id from unsettled order by random() limit ${ENDPOINTS}`;
 
+/** Waiting endpoints whose callback URL was set by a version that knows no such endpoints. */
+const AWAITED = `
+select e.endpoint_id from webhook_endpoints e join connections c on c.connection_id = e.connection_id
+where e.state <> 'active' and ${AWAITS_URL} and c.callback_url is not null limit ${ENDPOINTS}`;
+
 /** Changing rows by id, after selecting and locking them, makes the plan independent of statistics. */
 const moving = (set: string, state: string, picked: string) => `
 update webhook_deliveries set ${set} where delivery_id = any (array(
@@ -151,8 +203,10 @@ const HOLD = moving("state = 'held', next_attempt_at = null", "'pending'", "");
 const RELEASE = moving("state = 'pending', next_attempt_at = :now", "'held'", "order by aggregate_seq");
 const DROPPED =
   "state = 'cancelled', settled_at = :now, next_attempt_at = null, body = null, body_sealed = null";
-const DROP_HELD = moving(DROPPED, "'held'", "and aggregate_seq <= :through");
-const DROP_WAITING = moving(DROPPED, "'pending'", "and aggregate_seq <= :through");
+/** The version before sets no time. */
+const DISCARDED = `and aggregate_seq <= :through and created_at < coalesce(cast(:before as timestamptz), 'infinity')`;
+const DROP_HELD = moving(DROPPED, "'held'", DISCARDED);
+const DROP_WAITING = moving(DROPPED, "'pending'", DISCARDED);
 
 /**
  * Moves up to 1,000 deliveries to the state that their endpoint requires: held, pending (oldest first) or
@@ -163,19 +217,22 @@ export async function moveBacklog(tx: Transaction, endpointId: string, now: Date
   const endpoint = await tx("webhook_endpoints")
     .where({ endpoint_id: endpointId })
     .forUpdate()
-    .first("state", "discard_through");
+    .first("state", "discard_through", "discard_before");
   if (endpoint === undefined) return;
   if (endpoint.state !== "active") {
     await tx.raw(HOLD, { endpointId });
     return;
   }
   if (endpoint.discard_through !== null) {
-    const bindings = { endpointId, through: endpoint.discard_through, now };
+    const { discard_through: through, discard_before: before } = endpoint;
+    const bindings = { endpointId, through, before, now };
     for (const statement of [DROP_HELD, DROP_WAITING]) {
       const { rowCount } = await tx.raw(statement, bindings);
       if (rowCount === BACKLOG_BATCH) return;
     }
-    await tx("webhook_endpoints").where({ endpoint_id: endpointId }).update({ discard_through: null });
+    await tx("webhook_endpoints")
+      .where({ endpoint_id: endpointId })
+      .update({ discard_through: null, discard_before: null });
   }
   await tx.raw(RELEASE, { endpointId, now });
 }
@@ -188,9 +245,19 @@ export async function stepBacklogs({
   database: Database;
   clock: Clock;
 }): Promise<boolean> {
-  const { rows } = await database.raw(UNSETTLED);
+  const awaited = await step(database, AWAITED, (tx, endpointId) => endWait(tx, endpointId, clock.now()));
+  const moved = await step(database, UNSETTLED, (tx, endpointId) => moveBacklog(tx, endpointId, clock.now()));
+  return awaited || moved;
+}
+
+async function step(
+  database: Database,
+  query: string,
+  work: (tx: Transaction, endpointId: string) => Promise<void>,
+): Promise<boolean> {
+  const { rows } = await database.raw(query);
   for (const { endpoint_id } of rows as { endpoint_id: string }[]) {
-    await database.transaction((tx) => moveBacklog(tx, endpoint_id, clock.now()));
+    await database.transaction((tx) => work(tx, endpoint_id));
   }
   return rows.length > 0;
 }

@@ -4,7 +4,7 @@ import type { WebhookDeliveryRow } from "../db/tables.ts";
 import type { AttemptResult } from "../events/event_metrics.ts";
 import { appendAccountEvent } from "../events/outbox.ts";
 import type { Claimed } from "./claim.ts";
-import { moveBacklog } from "./endpoint.ts";
+import { awaitUrls, moveBacklog } from "./endpoint.ts";
 import {
   DEFERRALS,
   FRESH_HEALTH,
@@ -69,18 +69,28 @@ export async function recordAttempt(database: Database, attempted: Attempted): P
   });
 }
 
-/** Ends a claimed delivery without an attempt, because the connection no longer has a URL. */
-export async function cancelDelivery(database: Database, delivery: Claimed, now: Date): Promise<void> {
-  await database("webhook_deliveries")
-    .where({ delivery_id: delivery.delivery_id, lease_token: delivery.lease_token })
-    .update({
-      state: "cancelled",
-      settled_at: now,
-      lease_token: null,
-      lease_until: null,
-      body: null,
-      body_sealed: null,
-    });
+/**
+ * Releases a claimed delivery without an attempt, because the connection no longer has a URL. An event of a
+ * customer waits for the next URL. Any other delivery ends.
+ */
+export async function releaseDelivery(database: Database, delivery: Claimed, now: Date): Promise<void> {
+  const { delivery_id, lease_token, endpoint_id } = delivery;
+  const claim = { delivery_id, lease_token };
+  const released = { lease_token: null, lease_until: null };
+  if (delivery.customer_connection_id === null) {
+    const erased = { body: null, body_sealed: null };
+    await database("webhook_deliveries")
+      .where(claim)
+      .update({ state: "cancelled", settled_at: now, ...released, ...erased });
+    return;
+  }
+  await database.transaction(async (tx) => {
+    await tx("webhook_endpoints").where({ endpoint_id }).forUpdate().first("endpoint_id");
+    await awaitUrls(tx, [delivery.connection_id]);
+    await tx("webhook_deliveries")
+      .where(claim)
+      .update({ state: "held", attempts: delivery.attempts - 1, ...released });
+  });
 }
 
 function changeOf(

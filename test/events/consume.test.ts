@@ -184,7 +184,7 @@ test("a closed local bus accepts no events and reports that it is closed", async
 test("a consumer receives only events of its aggregate type, and other events do not enter the consumer's inbox", async () => {
   const { consumer, effects, inbox } = counting();
   const [own, other] = [event("own"), { ...event("other"), aggregateType: "account" }];
-  await consume(deps(), { ...consumer, aggregateType: "connection" }, [own, other]);
+  await consume(deps(), { ...consumer, aggregateTypes: ["connection"] }, [own, other]);
   expect(await effects([own, other])).toEqual(["own"]);
   expect(await inbox()).toEqual([own.eventId]);
 });

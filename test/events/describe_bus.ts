@@ -32,7 +32,7 @@ export function keeping(fail: (event: BusEvent) => void = () => undefined, aggre
   let wakes = 0;
   const consumer: Consumer = {
     name: `test-${randomUUID()}`,
-    ...(aggregateType !== undefined && { aggregateType }),
+    ...(aggregateType !== undefined && { aggregateTypes: [aggregateType] }),
     async handle(_, events) {
       for (const event of events) fail(event);
       handled.push(...events);

@@ -12,8 +12,8 @@ const home = useDatabase();
 const NOW = new Date("2026-03-01T00:00:00.000Z");
 const ago = (seconds: number) => addSeconds(NOW, -seconds);
 const CONSUMERS = [
-  { name: "webhooks", aggregateType: "connection" },
-  { name: "notices", aggregateType: "account" },
+  { name: "webhooks", aggregateTypes: ["connection"] },
+  { name: "notices", aggregateTypes: ["account"] },
 ];
 
 beforeEach(async () => {

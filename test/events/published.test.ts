@@ -87,7 +87,7 @@ test("unhandledEvents returns events that are neither handled nor dead letters, 
   await handle(consumer, "a", "b");
   expect((await unhandled(consumer)).map(requestIdOf)).toEqual(["c"]);
   expect((await unhandled({ name: "another" }, { limit: 2 })).map(requestIdOf)).toEqual(["a", "b"]);
-  expect(await unhandled({ name: "another", aggregateType: "account" })).toEqual([]);
+  expect(await unhandled({ name: "another", aggregateTypes: ["account"] })).toEqual([]);
 });
 
 test("unhandledEvents includes the start of the range and excludes its end", async () => {

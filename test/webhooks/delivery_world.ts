@@ -1,5 +1,5 @@
 import { afterEach, beforeEach } from "vitest";
-import { makeConnection, type TestConnection } from "../events/support/connection.ts";
+import { makeConnection, makeCustomer, type TestConnection } from "../events/support/connection.ts";
 import { useDatabase } from "../events/support/database.ts";
 import { append, deniedEvent } from "../events/support/events.ts";
 import { type Harness, startHarness } from "../events/support/harness.ts";
@@ -12,6 +12,8 @@ export type DeliveryWorld = {
   receiver: Receiver;
   /** The receiver knows the connection's webhook secret. */
   connect(): Promise<TestConnection>;
+  /** Connects a customer to the platform of the connection. */
+  customer(own: TestConnection): Promise<TestConnection>;
   deny(connection: TestConnection, id?: string): Promise<unknown>;
   requestIds(): unknown[];
   states(connection: TestConnection): Promise<string[]>;
@@ -27,6 +29,7 @@ export function deliveryWorld(): DeliveryWorld {
       world.receiver.secret = connection.secret;
       return connection;
     },
+    customer: (own) => makeCustomer(home.database, own),
     deny: (connection, id = "req-1") =>
       append(home.database, deniedEvent(connection, id), world.harness.clock.now()),
     requestIds: () => world.receiver.requests.map(({ event }) => event.request_id),

@@ -88,7 +88,7 @@ export async function readWaiting(
 }
 
 /** The notice consumer's name and the events that it reads. */
-export const noticeReader = { name: "notices", aggregateType: "account" } as const satisfies Reader;
+export const noticeReader = { name: "notices", aggregateTypes: ["account"] } as const satisfies Reader;
 
 /**
  * Creates the consumer that stores one notice, due immediately, for each account event. It sends nothing:

@@ -44,4 +44,40 @@ create trigger platforms_removed after update of removed_at on platforms
 -- The only connection at which the certificate counts: its own, if this is a customer's. Null: every connection that
 -- accepts the root, except customer connections.
 alter table certificates add column only_at uuid;
+
+-- The platform's endpoint also gets the events of customers' connections. Null: an event of the own connection.
+alter table webhook_deliveries add column customer_connection_id uuid;
+alter table webhook_endpoints
+  -- Paused because there is no callback URL, but events of customers.
+  add column awaits_url boolean not null default false,
+  -- The lane (connection) that a claim served last, so that each gets its turn.
+  add column served_lane bigint not null default 0,
+  -- Only deliveries that were created before this time are discarded.
+  add column discard_before timestamptz;
+
+-- Workers of the version before would drop the events of customers, so these get shards that such workers do not relay.
+create function mark_customer_events() returns trigger language plpgsql as $$
+begin
+  if exists (select from connections where connection_id = new.aggregateid::uuid and product_id is not null) then
+    new.aggregatetype := 'customer_connection';
+    new.shard := new.shard % 8 + 8;
+  end if;
+  return new;
+end $$;
+create trigger outbox_customers before insert on outbox
+  for each row when (new.aggregatetype in ('connection', 'customer_connection')) execute function mark_customer_events();
+
+-- Without a callback URL, workers of the version before cancel what is pending. So the endpoint pauses if a customer's
+-- event is among it. The lock comes first, so that the update sees what a concurrent change of the endpoint commits.
+create function await_callback() returns trigger language plpgsql as $$
+begin
+  perform from webhook_endpoints where connection_id = new.connection_id for no key update;
+  update webhook_endpoints e set state = 'paused', awaits_url = true
+  where e.connection_id = new.connection_id and e.state = 'active' and exists (
+    select from webhook_deliveries d where d.endpoint_id = e.endpoint_id
+      and d.state in ('pending', 'held', 'sending') and d.customer_connection_id is not null);
+  return null;
+end $$;
+create trigger connections_callback_cleared after update of callback_url on connections
+  for each row when (old.callback_url is not null and new.callback_url is null) execute function await_callback();
 `;

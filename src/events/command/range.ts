@@ -91,7 +91,7 @@ export const queues: Record<Range["topic"], Queue> = {
                from published_events
                where published_at >= :from::timestamptz - interval '1 hour' and created_at >= :from and created_at < :to
                  and (:type::text is null or type = :type)
-                 and (:connectionId::text is null or aggregatetype = 'connection' and aggregateid = :connectionId)
+                 and (:connectionId::text is null or aggregatetype <> 'account' and aggregateid = :connectionId)
                  and (:accountId::uuid is null or aggregateid = :accountId::text and aggregatetype = 'account'
                       or aggregateid in (select connection_id::text from connections where account_id = :accountId))
               ) found`,

@@ -1,6 +1,7 @@
 import type { Database } from "../../db/database.ts";
 import type { KafkaSettings } from "../../input/event_settings.ts";
 import { exitStatus } from "../../input/exit_status.ts";
+import { OUTBOX_SHARDS } from "../outbox.ts";
 import type { Reader } from "../published.ts";
 import type { KafkaStatus } from "./kafka_status.ts";
 import type { Report } from "./report.ts";
@@ -52,7 +53,7 @@ async function readOutbox(db: Database, now: Date): Promise<EventsStatus["outbox
   const { rows } = await db.raw(
     `select s.shard, case when s.held_until > now() then s.owner end as owner,
             count(o.id) as waiting, min(o.created_at) as oldest
-     from relay_shards s left join outbox o on o.shard = s.shard group by s.shard order by s.shard`,
+     from relay_shards s left join outbox o on o.shard % ${OUTBOX_SHARDS} = s.shard group by s.shard order by s.shard`,
   );
   const shards: (Shard & { oldest: Date | null })[] = rows.map(
     (row: { shard: number; owner: string | null; waiting: number; oldest: Date | null }) => ({

@@ -112,7 +112,7 @@ test("the repair publishes an event twice if Kafka loses it twice", async () => 
 
 test("the repair ignores events that its reader does not read", async () => {
   const { consumer, again, repair } = makeRepair();
-  Object.assign(consumer, { aggregateType: "connection" });
+  Object.assign(consumer, { aggregateTypes: ["connection"] });
   await note("of an account", "account");
   await repair();
   expect(await repair()).toBe(0);

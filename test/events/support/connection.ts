@@ -54,3 +54,33 @@ export async function makeConnection(
   });
   return { connectionId, accountId, platformId, secret };
 }
+
+/**
+ * Connects a customer to the platform of an own connection. Its events go to the platform's callback, signed
+ * with the platform's secret.
+ */
+export async function makeCustomer(
+  database: Database,
+  { accountId, platformId, secret }: TestConnection,
+): Promise<TestConnection> {
+  const connectionId = randomUUID();
+  const customerId = randomUUID();
+  const created_at = new Date();
+  await database("accounts").insert({
+    account_id: customerId,
+    email: `${customerId}@example.test`,
+    onboarding_step: "profile",
+    created_at,
+  });
+  await database("connections").insert({
+    connection_id: connectionId,
+    account_id: accountId,
+    product_id: platformId,
+    customer_account_id: customerId,
+    customer_name: "Customer & Sons",
+    allowed_scopes: ["data:read"],
+    verifier_id: connectionId,
+    created_at,
+  });
+  return { connectionId, accountId: customerId, platformId, secret };
+}
