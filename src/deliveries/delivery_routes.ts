@@ -46,7 +46,7 @@ export function listDeliveriesRoute({ db }: ResendDeps): Route {
     id: "list_deliveries",
     method: "GET",
     path,
-    summary: "List the finished and unfinished deliveries to a connection's callback URL",
+    summary: "List the deliveries to a connection's callback URL",
     access: "session",
     roles: ["developer", "auditor"],
     params,
@@ -105,7 +105,7 @@ export function resendDeliveryRoute(deps: ResendDeps): Route {
     roles: ["developer"],
     idempotent: true,
     params: memberParams,
-    answer: { status: 200, schema: deliveryAnswer, description: "The delivery, which is now due to be sent" },
+    answer: { status: 200, schema: deliveryAnswer, description: "The delivery, now due" },
     errors: [
       "not_found",
       "no_callback",

@@ -18,21 +18,36 @@ export type DeliveryRecord = Pick<
   | "created_at"
   | "next_attempt_at"
   | "settled_at"
-> & { last_outcome: string | null; last_status: number | null };
+> & {
+  connection_id: string;
+  org_id: string;
+  last_outcome: string | null;
+  last_status: number | null;
+};
 
 const LAST = `left join lateral (
   select a.outcome, a.status from webhook_attempts a where a.delivery_id = d.delivery_id order by a.attempt desc limit 1
 ) last on true`;
 
-/** Selects all deliveries of an endpoint. Add conditions on `d` (`webhook_deliveries`). */
+/**
+ * Selects all deliveries of an endpoint, each with the connection and the account of its event: those of a
+ * customer or of the platform. Add conditions on `d` (`webhook_deliveries`). */
 export function selectDeliveries(db: Database, endpointId: string) {
   return db("webhook_deliveries as d")
+    .join("webhook_endpoints as e", "e.endpoint_id", "d.endpoint_id")
+    .join(
+      "connections as c",
+      "c.connection_id",
+      db.raw("coalesce(d.customer_connection_id, e.connection_id)"),
+    )
     .joinRaw(LAST)
     .where({ "d.endpoint_id": endpointId })
     .select<DeliveryRecord[]>(
       "d.delivery_id",
       "d.event_id",
       "d.event_type",
+      "c.connection_id",
+      db.raw("coalesce(c.customer_account_id, c.account_id) as org_id"),
       "d.state",
       "d.attempts",
       "d.created_at",
@@ -95,13 +110,15 @@ export const deliveryAnswer = z.object({
   delivery_id: z.string(),
   event_id: z.string(),
   event: z.string(),
+  connection_id: z.string(),
+  org_id: z.string(),
   state: deliveryState,
-  attempts: z.int().describe("The number of attempts, including those of earlier schedules"),
+  attempts: z.int().describe("Attempts, also of earlier schedules"),
   created_at: isoTime,
   next_attempt_at: isoTime.nullable(),
   finished_at: isoTime.nullable(),
   last_outcome: attemptOutcome.nullable(),
-  last_status: z.int().nullable().describe("The HTTP status of the last attempt, if the receiver answered"),
+  last_status: z.int().nullable().describe("HTTP status of the last attempt, if any"),
 });
 
 const attemptAnswer = z.object({
@@ -111,14 +128,14 @@ const attemptAnswer = z.object({
   outcome: attemptOutcome,
   status: z.int().nullable(),
   detail: z.string().nullable().describe("Why there was no response"),
-  response_excerpt: z.string().nullable().describe("The beginning of the response as text, at most 16 KiB"),
+  response_excerpt: z.string().nullable().describe("The first 16 KiB of the response, as text"),
 });
 
 /** A delivery with its body and its latest attempts. */
 export const wholeDeliveryAnswer = deliveryAnswer.extend({
   body_state: z
     .enum(["shown", "secret", "erased"])
-    .describe("secret: the body contains secrets, so the answer shows neither the body nor the responses"),
+    .describe("secret: it contains secrets, so neither it nor the responses are shown"),
   body: z.string().nullable(),
   latest_attempts: z.array(attemptAnswer).describe("Newest first, at most 20"),
 });
@@ -129,6 +146,8 @@ export function showDelivery(record: DeliveryRecord): z.infer<typeof deliveryAns
     delivery_id: record.delivery_id,
     event_id: record.event_id,
     event: record.event_type,
+    connection_id: record.connection_id,
+    org_id: record.org_id,
     state: record.state,
     attempts: record.attempts,
     created_at: record.created_at.toISOString(),

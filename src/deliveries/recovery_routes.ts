@@ -20,11 +20,9 @@ export const recoveryAnswer = z.object({
   since: isoTime,
   until: isoTime,
   states: z.array(recoverableState),
-  examined: z.int().describe("Deliveries of the range that the worker has examined so far"),
+  examined: z.int().describe("Deliveries examined so far"),
   resent: z.int(),
-  left_out: z
-    .int()
-    .describe("Deliveries in one of the states that were not resent: they have no body or had 50 attempts"),
+  left_out: z.int().describe("Deliveries not resent, because they have no body or had 50 attempts"),
   created_at: isoTime,
   finished_at: isoTime.nullable(),
 });
@@ -61,7 +59,7 @@ export function recoverDeliveriesRoute(deps: ResendDeps): Route {
     answer: {
       status: 201,
       schema: recoveryAnswer,
-      description: "The recovery, which the worker now carries out",
+      description: "The recovery, now under way",
     },
     errors: ["not_found", "no_callback", "callback_inactive", "recovery_open"],
     async handle({ caller, params, body }) {

@@ -14,21 +14,30 @@ const delegation = { request_id: text, connection_id: connectionId, org_id: acco
 
 /**
  * Every kind of event: its meaning, its fields, and the secrets that only its webhook body contains. The
- * kinds are those of specification §6 and `callback.test`. The webhook bodies and the documentation follow
+ * kinds are those of specification §6, and some of ours, such as `connection.changed` and `callback.test`. The webhook bodies and the documentation follow
  * this table.
  */
 export const eventKinds = {
   "connection.created": {
-    meaning: "A platform connection was created",
+    meaning: "A platform connection was created, at the registration or by a customer",
     fields: z.strictObject({
       connection_id: connectionId,
       platform_id: text,
       org_id: accountId,
       org_name: z.string().describe("The account's name, for people"),
-      allowed_scopes: scopes.describe("The platform's ceiling"),
+      allowed_scopes: scopes.describe("The platform's ceiling, or the scopes that the customer chose"),
       callback_url: text.nullable().describe("The URL that receives its webhooks; null if none does"),
     }),
     secrets: ["api_key", "webhook_signing_secret"],
+  },
+  "connection.changed": {
+    meaning: "The customer connected again, with other scopes",
+    fields: z.strictObject({
+      connection_id: connectionId,
+      org_id: accountId,
+      allowed_scopes: scopes.describe("The scopes that the customer allows from now on, expanded"),
+    }),
+    secrets: [],
   },
   "connection.key_rotated": {
     meaning: "The connection's API key was rotated",

@@ -6,7 +6,7 @@ import type { ExplanationValues, ScopeDescriptions } from "../input/platform_fie
 import { checkNewName } from "../input/scripts.ts";
 import { expandScopes } from "../protocol/documents/scopes.ts";
 import { type AddressPolicy, callbackUrlForm } from "../webhooks/callback_address.ts";
-import { endSuspension } from "../webhooks/endpoint.ts";
+import { endpointIdOf, endSuspension, endWait } from "../webhooks/endpoint.ts";
 import { narrowCertificates } from "./end_authority.ts";
 import {
   type ConnectionPlace,
@@ -118,7 +118,7 @@ export function checkCallbackUrl(text: string, policy: AddressPolicy, field = "c
 
 /**
  * Sets the URL that receives a connection's new and undelivered events, or clears it with `null`. A suspended
- * endpoint is resumed, but an endpoint that its owner paused stays paused. Throws `invalid_callback_url`,
+ * endpoint is resumed, and one that waited for a URL, but an endpoint that its owner paused stays paused. Throws `invalid_callback_url`,
  * `not_found`.
  */
 export async function setCallback(
@@ -133,6 +133,8 @@ export async function setCallback(
     await findConnection(tx, accountId, connection_id);
     await check?.(tx);
     await tx("connections").where({ connection_id }).update({ callback_url: callbackUrl });
-    if (callbackUrl !== null) await endSuspension(tx, connection_id, "replay", clock.now());
+    if (callbackUrl === null) return;
+    await endSuspension(tx, connection_id, "replay", clock.now());
+    await endWait(tx, endpointIdOf(connection_id), clock.now());
   });
 }

@@ -5,6 +5,7 @@ import { isUuid } from "../ids.ts";
 import type { ExplanationValues, ScopeDescriptions } from "../input/platform_fields.ts";
 import { intersectScopes } from "../protocol/documents/scopes.ts";
 import type { AccountCaller } from "../route.ts";
+import { AWAITS_URL } from "../webhooks/endpoint.ts";
 
 /** A platform with its connection and the prefix of its current API key, without secrets. */
 export type PlatformRecord = Omit<
@@ -41,7 +42,7 @@ export function selectPlatforms(db: Database | Transaction) {
   return db("platforms as p")
     .join("connections as c", "c.platform_id", "p.platform_id")
     .leftJoin("api_keys as k", (on) => on.on("k.connection_id", "c.connection_id").onNull("k.retires_at"))
-    .leftJoin("webhook_endpoints as w", "w.connection_id", "c.connection_id")
+    .leftJoin("webhook_endpoints as e", "e.connection_id", "c.connection_id")
     .select<PlatformRecord[]>(
       "p.platform_id",
       "p.account_id",
@@ -61,7 +62,7 @@ export function selectPlatforms(db: Database | Transaction) {
       "p.removed_at",
       "c.connection_id",
       "c.callback_url",
-      db.raw("coalesce(w.state, 'active') as callback_state"),
+      db.raw(`case when e.state is null or ${AWAITS_URL} then 'active' else e.state end as callback_state`),
       "c.verifier_id",
       "c.registry_answers",
       "c.explanation_values",

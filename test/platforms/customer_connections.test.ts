@@ -62,14 +62,23 @@ describe("a customer connection", () => {
     const again = await connect(api, shop, { person: first.person, scopes: ["data:share"] });
     expect(again).toMatchObject({ connectionId: first.connectionId, isNew: false });
     expect(again.retired).toEqual([first.apiKeyPrefix]);
-    const events = await api.events(first.connectionId);
-    expect(events.at(-1)).toMatchObject({
-      event: "connection.key_rotated",
-      previous_prefix: first.apiKeyPrefix,
-      api_key_prefix: again.apiKeyPrefix,
+    const rotated = { event: "connection.key_rotated", previous_prefix: first.apiKeyPrefix };
+    expect((await api.events(first.connectionId)).slice(-2)).toEqual([
+      { ...rotated, connection_id: first.connectionId, api_key_prefix: again.apiKeyPrefix },
+      {
+        event: "connection.changed",
+        connection_id: first.connectionId,
+        org_id: first.person.accountId,
+        allowed_scopes: ["data:share"],
+      },
+    ]);
+    const same = await connect(api, shop, { person: first.person, scopes: ["data:share"] });
+    expect((await api.events(first.connectionId)).at(-1)).toMatchObject({
+      ...{ event: "connection.key_rotated", api_key_prefix: same.apiKeyPrefix },
     });
     expect((await self(first.apiKey)).status).toBe(200);
     expect((await self(again.apiKey)).status).toBe(200);
+    expect((await self(same.apiKey)).status).toBe(200);
     const keys = await api.db("api_keys").where({ key_prefix: first.apiKeyPrefix });
     expect(keys[0]!.retires_at).toEqual(new Date(api.clock.now().getTime() + 86_400_000));
     expect(await api.db("agents").where({ agent_id: agentId })).toMatchObject([{ disabled_at: null }]);

@@ -1,10 +1,11 @@
 /** Texts for the kinds of events. Pages show an unknown kind unchanged. */
 const EVENTS: Record<string, string | undefined> = {
-  "connection.created": "The platform was registered",
+  "connection.created": "The platform was registered, or a customer connected",
+  "connection.changed": "A customer changed the scopes",
   "connection.key_rotated": "The API key was replaced",
   "connection.key_created": "An agent key or a verify key was created",
   "connection.key_ended": "An agent key or a verify key ends",
-  "connection.removed": "The platform was removed",
+  "connection.removed": "The platform was removed, or a customer's connection ended",
   "delegation.approved": "A request was approved",
   "delegation.denied": "A request was denied",
   "delegation.revoked": "A delegation was revoked",

@@ -63,6 +63,7 @@ export const eventExamples: { [T in EventType]: EventFields<T> } & {
     ended_at: NOW,
     ended_with: null,
   },
+  "connection.changed": { connection_id: CONNECTION, org_id: ACCOUNT, allowed_scopes: ["data:read"] },
   "connection.removed": { connection_id: CONNECTION, org_id: ACCOUNT, removed_at: NOW },
   "delegation.approved": {
     ...granted,

@@ -1,6 +1,6 @@
 import { type ZodType, z } from "zod";
 import { SOURCE, SPECVERSION, toRecord } from "../kafka/records.ts";
-import { SCHEMA_VERSION } from "../outbox.ts";
+import { CUSTOMER_CONNECTION, SCHEMA_VERSION } from "../outbox.ts";
 
 /** A JSON object, such as a schema. */
 export type Json = Record<string, unknown>;
@@ -68,7 +68,8 @@ export function recordHeaders(
     ce_type: { const: kind },
     ce_subject: { ...uuid, description: `The ${subject}'s id, as the record's key has it` },
     ce_schemaversion: { const: String(SCHEMA_VERSION) },
-    ce_aggregatetype: { const: subject },
+    ce_aggregatetype:
+      subject === "connection" ? { enum: ["connection", CUSTOMER_CONNECTION] } : { const: subject },
   });
   const { headers } = toRecord({
     eventId: ID,

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { hasMembers } from "../../accounts/member_role.ts";
 import type { Transaction } from "../../db/database.ts";
 import type { OwnConnectionRow } from "../../db/key_tables.ts";
@@ -49,7 +50,7 @@ export type CustomerConnection = {
  * Connects a customer to a platform, in the caller's transaction: creates the connection with its API key,
  * and emits `connection.created` with the name of the customer. A customer has one live connection with a
  * platform. To connect again keeps its id and its agents, replaces the chosen scopes and the API key, and
- * emits `connection.key_rotated`. The former key remains valid for 24 hours. Narrower scopes narrow the
+ * emits `connection.key_rotated`, and `connection.changed` if the scopes differ. The former key remains valid for 24 hours. Narrower scopes narrow the
  * certificates. Wider scopes do not revive what ended before.
  *
  * Takes the locks of the platform's own connection, of the customer's connection and of the customer's
@@ -101,6 +102,7 @@ export async function createCustomerConnection(
     customer_name: customer.customerName,
     connected_by: customer.connectedBy,
   });
+  await emitChanged(tx, secretBox, { ...customer, allowedScopes }, existing);
   const lost = existing.allowed_scopes?.some((scope) => !allowedScopes.includes(scope)) ?? false;
   if (lost) await narrowCertificates(tx, [connectionId], allowedScopes);
   const { api_key: apiKey, api_key_prefix: apiKeyPrefix } = rotated;
@@ -154,6 +156,17 @@ async function insertConnection(
     connection_id: connectionId,
     created_at: now,
   });
+}
+
+async function emitChanged(
+  tx: Transaction,
+  secretBox: SecretBox,
+  { customerAccountId, allowedScopes, now }: NewCustomerConnection,
+  { connection_id, allowed_scopes: former }: { connection_id: string; allowed_scopes: string[] | null },
+): Promise<void> {
+  if (isDeepStrictEqual(former, allowedScopes)) return;
+  const fields = { connection_id, org_id: customerAccountId, allowed_scopes: [...allowedScopes] };
+  await appendEvent(tx, secretBox, { type: "connection.changed", connectionId: connection_id, fields }, now);
 }
 
 /** The callback and its secret are those of the platform. */

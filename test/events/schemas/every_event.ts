@@ -5,6 +5,7 @@ import { SCOPE, type Scene, setScene } from "../../http/walk/scene.ts";
 import { setCredit } from "../../support/account_rows.ts";
 import type { TestApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
+import { connect } from "../../support/two_companies.ts";
 
 /** The trace of the requests in {@link everyEvent}. */
 export const TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -41,6 +42,8 @@ export async function everyEvent(api: TestApi): Promise<Scene> {
   await owner("DELETE", `${keys}/${api_key_prefix}`);
   await owner("POST", `/connections/${platform.connectionId}/deliveries/test`);
   await suspend(api, platform.connectionId);
+  const customer = await connect(api, { person, platform });
+  await connect(api, { person, platform }, { person: customer.person, scopes: ["data:read"] });
   await owner("DELETE", `/connections/${platform.connectionId}`);
   return scene;
 }

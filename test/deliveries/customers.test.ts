@@ -1,0 +1,160 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { endCustomerConnection } from "../../src/platforms/connections/connection_changes.ts";
+import { stepBacklogs } from "../../src/webhooks/endpoint.ts";
+import { stepRecovery } from "../../src/webhooks/resend_and_recover.ts";
+import { type Harness, startHarness } from "../events/support/harness.ts";
+import { type Receiver, startReceiver } from "../events/support/receiver.ts";
+import { virtualClock } from "../events/support/time.ts";
+import { startApi, type TestApi } from "../support/api.ts";
+import type { HttpAnswer } from "../support/http.ts";
+import { errorCode } from "../support/platform_world.ts";
+import { type Customer, connect, lend, type Publisher, publisher } from "../support/two_companies.ts";
+
+let api: TestApi;
+let harness: Harness;
+let receiver: Receiver;
+beforeAll(async () => {
+  api = await startApi();
+});
+afterAll(() => api.stop());
+beforeEach(async () => {
+  await api.db.raw("truncate outbox, inbox, event_secrets, webhook_endpoints cascade");
+  const clock = virtualClock(api.clock.now());
+  harness = await startHarness({ database: api.db }, { clock, secretBox: api.secretBox });
+  receiver = await startReceiver(() => clock.now().getTime());
+  return () => receiver.close();
+});
+
+/** Moves backlogs and delivers until nothing is left to do. */
+async function settle(): Promise<void> {
+  await harness.relay();
+  while (await stepBacklogs({ database: api.db, clock: harness.clock }));
+  await harness.deliver();
+}
+
+async function shopWith(fields: Record<string, unknown>): Promise<Publisher> {
+  const shop = await publisher(api, fields);
+  receiver.secret = String(shop.platform.answer.body.webhook_signing_secret);
+  return shop;
+}
+
+const end = ({ connectionId, person }: Customer) =>
+  endCustomerConnection(
+    { ...api, apiKeys: { forget: () => {} } } as Parameters<typeof endCustomerConnection>[0],
+    { accountId: person.accountId, connectionId },
+  );
+const pathOf = ({ connectionId }: { connectionId: string }, path: string) =>
+  `/v1/service/connections/${connectionId}/${path}`;
+const call = ({ person, platform }: Publisher, method: string, path: string, body?: object) =>
+  person.client.call(method, pathOf(platform, path), method === "GET" ? {} : { body: body ?? {} });
+const items = ({ body }: HttpAnswer) => body.items as Record<string, unknown>[];
+const received = () =>
+  receiver.requests.map(({ event, faults }) => [event.event, event.connection_id, faults]);
+
+const LEFT = ["delegation.revoked", "connection.removed"];
+
+describe("the deliveries of customers' events", () => {
+  test("appear at the platform's own connection, and nowhere for the customer", async () => {
+    const shop = await shopWith({ callback_url: receiver.url });
+    await settle();
+    harness.clock.advance(1);
+    const customer = await connect(api, shop);
+    await settle();
+    const list = async () => items(await shop.person.client.get(pathOf(shop.platform, "deliveries")));
+    expect(await list()).toMatchObject([
+      {
+        ...{ event: "connection.created", state: "delivered" },
+        ...{ connection_id: customer.connectionId, org_id: customer.person.accountId },
+      },
+      {
+        ...{ event: "connection.created", state: "delivered" },
+        ...{ connection_id: shop.platform.connectionId, org_id: shop.person.accountId },
+      },
+    ]);
+    const [delivery] = await list();
+    const one = await shop.person.client.get(pathOf(shop.platform, `deliveries/${delivery!.delivery_id}`));
+    expect(one.body).toMatchObject({ connection_id: customer.connectionId, body_state: "secret" });
+    for (const { person } of [customer, shop]) {
+      for (const path of ["deliveries", `deliveries/${delivery!.delivery_id}`, "callback", "recoveries"]) {
+        const answer = await person.client.get(pathOf(customer, path));
+        expect([path, errorCode(answer)]).toEqual([path, "not_found"]);
+      }
+    }
+    expect(errorCode(await customer.person.client.get(pathOf(shop.platform, "deliveries")))).toBe(
+      "not_found",
+    );
+    const secret = receiver.requests.find(({ event }) => event.connection_id === customer.connectionId);
+    expect(secret!.event).toMatchObject({
+      api_key: customer.apiKey,
+      webhook_signing_secret: receiver.secret,
+    });
+  });
+
+  test("are sent again by a recovery and one by one", async () => {
+    const shop = await shopWith({ callback_url: receiver.url });
+    await settle();
+    receiver.reply = () => 400;
+    const customer = await connect(api, shop);
+    await end(customer);
+    await settle();
+    const [removed] = items(await call(shop, "GET", "deliveries?event=connection.removed"));
+    expect(removed).toMatchObject({ connection_id: customer.connectionId, state: "rejected" });
+    receiver.reply = () => 204;
+    receiver.requests.length = 0;
+    const resent = await call(shop, "POST", `deliveries/${removed!.delivery_id}/resend`);
+    expect(resent.body).toMatchObject({ connection_id: customer.connectionId, state: "pending" });
+    await settle();
+    expect(received()).toEqual([["connection.removed", customer.connectionId, []]]);
+    harness.clock.advance(1);
+    api.clock.advance(1);
+    const recovery = { since: new Date(api.clock.now().getTime() - 3_600_000).toISOString() };
+    expect((await call(shop, "POST", "deliveries/recover", recovery)).status).toBe(201);
+    while (await stepRecovery({ database: api.db, clock: harness.clock }));
+    await settle();
+    expect(received().slice(1)).toEqual([["connection.created", customer.connectionId, []]]);
+  });
+
+  test("survive a pause and a missing URL while customers leave, in order", async () => {
+    for (const callback_url of [receiver.url, null]) {
+      receiver.requests.length = 0;
+      const shop = await shopWith({ callback_url });
+      await settle();
+      receiver.requests.length = 0;
+      if (callback_url !== null) expect((await call(shop, "POST", "callback/pause")).status).toBe(200);
+      const customer = await connect(api, shop);
+      await lend(api, customer);
+      await end(customer);
+      await settle();
+      await settle();
+      expect(receiver.requests).toEqual([]);
+      const state = await shop.person.client.get(pathOf(shop.platform, "callback"));
+      expect(state.body).toMatchObject({
+        callback_state: callback_url === null ? "active" : "paused",
+        held: 4,
+      });
+      if (callback_url !== null) await call(shop, "POST", "callback/resume");
+      else await call(shop, "PUT", "callback", { callback_url: receiver.url });
+      expect((await call(shop, "GET", "callback")).body).toMatchObject({ callback_state: "active", held: 0 });
+      await settle();
+      const kinds = ["connection.created", "delegation.approved", ...LEFT];
+      expect(received()).toEqual(kinds.map((kind) => [kind, customer.connectionId, []]));
+      expect(receiver.requests[0]!.event.api_key).toBe(customer.apiKey);
+    }
+  });
+
+  test("include connection.removed of each customer when the platform is removed", async () => {
+    const shop = await shopWith({ callback_url: receiver.url });
+    const customers = [await connect(api, shop), await connect(api, shop)];
+    await lend(api, customers[0]!);
+    await settle();
+    receiver.requests.length = 0;
+    const path = `/v1/service/connections/${shop.platform.connectionId}`;
+    expect((await shop.person.client.call("DELETE", path)).status).toBe(200);
+    await settle();
+    const of = (id: string) => received().filter(([, connectionId]) => connectionId === id);
+    expect(of(customers[0]!.connectionId)).toEqual(LEFT.map((k) => [k, customers[0]!.connectionId, []]));
+    for (const { connectionId } of [customers[1]!, shop.platform]) {
+      expect(of(connectionId)).toEqual([["connection.removed", connectionId, []]]);
+    }
+  });
+});
