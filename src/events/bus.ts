@@ -4,7 +4,10 @@ import type { Transaction } from "../db/database.ts";
 export type BusEvent = {
   eventId: string;
   type: string;
-  /** A `connection`, `customer_connection` or `account`. A consumer receives its events in the order of `aggregateSeq`. */
+  /**
+   * A `connection`, `customer_connection` or `account`. A consumer receives its events in the order of
+   * `aggregateSeq`.
+   */
   aggregateType: string;
   aggregateId: string;
   aggregateSeq: number;

@@ -219,9 +219,13 @@ function deliveries(database: Database): MeasuredState {
 
 const SILENT = ["suspended", "paused"] as const;
 
+/** No endpoint that only waits for a callback URL. */
+const OWNERS = "not (state = 'paused' and awaits_url)";
+
 /* The extra condition `state <> 'active'` lets the query use the partial index. */
 const ENDPOINTS = `select ${SILENT.map(
-  (state) => `${counted(`webhook_endpoints where state <> 'active' and state = '${state}'`)} as ${state}`,
+  (state) =>
+    `${counted(`webhook_endpoints where state <> 'active' and state = '${state}' and ${OWNERS}`)} as ${state}`,
 ).join(", ")}`;
 
 function endpoints(database: Database): MeasuredState {

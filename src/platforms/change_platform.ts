@@ -118,8 +118,8 @@ export function checkCallbackUrl(text: string, policy: AddressPolicy, field = "c
 
 /**
  * Sets the URL that receives a connection's new and undelivered events, or clears it with `null`. A suspended
- * endpoint is resumed, and one that waited for a URL, but an endpoint that its owner paused stays paused. Throws `invalid_callback_url`,
- * `not_found`.
+ * endpoint is resumed, and one that waited for a URL, but an endpoint that its owner paused stays paused.
+ * Throws `invalid_callback_url`, `not_found`.
  */
 export async function setCallback(
   { db, callbacks, clock }: { db: Database; callbacks: AddressPolicy; clock: Clock },

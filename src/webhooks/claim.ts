@@ -43,7 +43,7 @@ const DUE = `state = 'pending' and next_attempt_at <= :now`;
 
 /**
  * SQL for the first delivery, which was never tried or is being tried, of each lane of the endpoint `e`. `of`
- * limits `aggregate_seq`. Postgres computes no more rows than the caller reads.
+ * limits `aggregate_seq`. Postgres computes only the rows that the caller reads.
  */
 function heads(of: string): string {
   const next = (from: string) => `

@@ -90,7 +90,7 @@ describe("the deliveries of customers' events", () => {
     });
   });
 
-  test("are sent again by a recovery and one by one", async () => {
+  test("arrive again after a recovery, and after a resend of one", async () => {
     const shop = await shopWith({ callback_url: receiver.url });
     await settle();
     receiver.reply = () => 400;

@@ -26,7 +26,7 @@ export async function publisher(api: TestApi, fields: Record<string, unknown> = 
 /** Connects a customer to the platform, or connects a given one again. */
 export async function connect(
   api: TestApi,
-  { platform }: Publisher,
+  { platform }: { person?: Person; platform: Pick<TestPlatform, "platformId"> },
   { person, scopes = ["data:read", "data:share"] }: { person?: Person; scopes?: string[] } = {},
 ): Promise<Customer> {
   const customer = person ?? (await api.person());

@@ -171,7 +171,7 @@ describe("the events of a customer's connection", () => {
     expect(received().map(([event]) => event)).toEqual(["delegation.revoked", "connection.removed"]);
   });
 
-  test("are not cancelled by a worker that finds no URL, and keep their order", async () => {
+  test("outlast a worker that finds no URL, and keep their order", async () => {
     const own = await connect();
     const one = await customer(own);
     await leave(one);

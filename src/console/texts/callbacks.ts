@@ -19,7 +19,7 @@ export const CALLBACKS = {
     suspended: "Suspended",
   },
   explain: {
-    none: "Nothing is sent, and events are not kept for later. Set a URL below.",
+    none: "Nothing is sent. Events of customers wait for 30 days, and others are not kept for later. Set a URL below.",
     active: "Events are sent as they happen.",
     failing:
       "The receiver does not accept what is sent. Each delivery is tried 10 times over 75 hours. After 120 hours without an accepted delivery, the callback is suspended.",

@@ -91,7 +91,7 @@ export const DELIVERIES = {
     rejected: "The receiver does not want it. It is not tried again automatically.",
     blocked: "Connections to this address are not allowed, so no request was made.",
     failed: "Its attempts are used up. It is not tried again automatically.",
-    held: "The callback is paused or suspended. Resume it, and this is sent.",
+    held: "The callback is paused, suspended or not set. Resume or set it, and this is sent.",
     cancelled: "It is no longer sent, and its body was erased.",
   },
   any: "Any",
@@ -105,6 +105,8 @@ export const DELIVERIES = {
   finished: "Finished",
   deliveryTitle: (event: string) => EVENTS[event] ?? event,
   deliveryId: "Delivery id",
+  customer: "Customer",
+  customerConnection: "Customer's connection",
   connection: "To",
   outcomes: {
     delivered: "Accepted",
@@ -144,7 +146,7 @@ export const DELIVERIES = {
   resendNot: {
     pending: "It is tried again automatically.",
     sending: "A request is under way.",
-    held: "Resume the callback, and it is sent.",
+    held: "Resume or set the callback, and it is sent.",
     cancelled: "Its body was erased, so that it cannot be sent again.",
     erased: "Its body was erased once it was delivered, so that it cannot be sent again.",
   },

@@ -50,8 +50,8 @@ export type CustomerConnection = {
  * Connects a customer to a platform, in the caller's transaction: creates the connection with its API key,
  * and emits `connection.created` with the name of the customer. A customer has one live connection with a
  * platform. To connect again keeps its id and its agents, replaces the chosen scopes and the API key, and
- * emits `connection.key_rotated`, and `connection.changed` if the scopes differ. The former key remains valid for 24 hours. Narrower scopes narrow the
- * certificates. Wider scopes do not revive what ended before.
+ * emits `connection.key_rotated`, and `connection.changed` if the scopes differ. The former key remains valid
+ * for 24 hours. Narrower scopes narrow the certificates. Wider scopes do not revive what ended before.
  *
  * Takes the locks of the platform's own connection, of the customer's connection and of the customer's
  * account, in this order. The caller must hold no lock of a connection or an account. Whether the customer

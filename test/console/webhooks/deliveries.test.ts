@@ -36,6 +36,14 @@ describe("the list of deliveries", () => {
     expect(Object.keys(texts.deliveries.events).sort()).toEqual(Object.keys(eventKinds).sort());
   });
 
+  test("names the customer to which an event belongs, and no customer for other events", async () => {
+    const { open, customer, ids } = await sendingViewer(api);
+    const { words } = await open(ofConnection("deliveries")(ids));
+    expect(words.match(/Customer [0-9a-f-]{36}/g)).toEqual([`Customer ${customer.person.accountId}`]);
+    const one = await open(ofConnection(`deliveries/${ids.delivery}`)(ids));
+    for (const id of [customer.person.accountId, customer.connectionId]) expect(one.words).toContain(id);
+  });
+
   test("shows the newest deliveries first, page by page", async () => {
     for (let nth = 0; nth < 27; nth += 1) await insert(1_000 - nth, { attempts: nth });
     const first = await own.browser.open(own.at("deliveries"));
@@ -126,7 +134,7 @@ describe("the page about a delivery", () => {
     const pageOf = async (change: object) =>
       own.browser.open(own.at(`deliveries/${await insert(60, change)}`));
     expect((await pageOf({ state: "pending" })).words).toContain("It is tried again automatically.");
-    expect((await pageOf({ state: "held" })).words).toContain("Resume the callback, and it is sent.");
+    expect((await pageOf({ state: "held" })).words).toContain("Resume or set the callback, and it is sent.");
     expect((await pageOf({ state: "cancelled" })).words).toContain("Its body was erased, so");
     const boxed = { state: "delivered", event_type: "connection.created", body: null };
     const secret = await pageOf(boxed);

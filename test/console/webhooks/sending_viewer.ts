@@ -1,11 +1,15 @@
 import { noteAttempts, type Sending, sending } from "../../deliveries/delivery_calls.ts";
 import type { TestApi } from "../../support/api.ts";
 import { insertRecovery } from "../../support/deliveries.ts";
+import { type Customer, connect } from "../../support/two_companies.ts";
 import { browserOf } from "../support/console.ts";
 import type { Seen } from "../support/visits.ts";
 
-/** A viewer with a failed receiver, deliveries in every state, a recovery, and a next webhook secret. */
-export type SendingViewer = Seen & { own: Sending };
+/**
+ * A viewer with a failed receiver, deliveries in every state, of which the failed one is of a customer, a
+ * recovery, and a next webhook secret.
+ */
+export type SendingViewer = Seen & { own: Sending; customer: Customer };
 
 /** The response and the URL of an untrusted receiver. */
 type Texts = { answered: string; url: string };
@@ -21,7 +25,9 @@ export async function sendingViewer(api: TestApi, texts: Partial<Texts> = {}): P
   const own = await sending(api, { callback_url: url });
   const states = ["held", "cancelled", "blocked", "rejected", "delivered", "sending", "pending"] as const;
   for (const [place, state] of states.entries()) await own.delivery({ state }, 600 - place * 60);
-  const delivery = await own.delivery({ attempts: 3, state: "failed" }, 60);
+  const customer = await connect(api, { platform: own });
+  const { connectionId: customer_connection_id } = customer;
+  const delivery = await own.delivery({ attempts: 3, state: "failed", customer_connection_id }, 60);
   await noteAttempts(
     api,
     delivery,
@@ -36,7 +42,7 @@ export async function sendingViewer(api: TestApi, texts: Partial<Texts> = {}): P
   });
   await own.post("rotate-webhook-secret");
   const ids = { connection: own.connectionId, delivery };
-  return { ...browserOf(api, own.person.client), ids, own };
+  return { ...browserOf(api, own.person.client), ids, own, customer };
 }
 
 /** Returns a function that maps a viewer's ids to the path of this page. */

@@ -73,8 +73,11 @@ function listed(visit: Visit, { items, next_cursor }: Answers["list_deliveries"]
       columns: [
         {
           label: words.event,
-          cell: ({ delivery_id, event }) =>
-            html`<a href=${partAddress(visit, `/deliveries/${delivery_id}`)}>${words.deliveryTitle(event)}</a>`,
+          cell: ({ delivery_id, event, connection_id, org_id }) =>
+            html`<a href=${partAddress(visit, `/deliveries/${delivery_id}`)}>${words.deliveryTitle(event)}</a>${
+              connection_id !== visit.params.connection_id &&
+              html`<br /><span class="quiet">${words.customer} <code>${org_id}</code></span>`
+            }`,
         },
         { label: words.state, cell: ({ state }) => deliveryState(texts, state) },
         { label: words.made, cell: ({ created_at }) => time(created_at) },

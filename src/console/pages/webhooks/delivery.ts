@@ -56,6 +56,7 @@ function progress(visit: Visit, { callback, delivery }: Shown): Html {
           ? texts.callbacks.states.none
           : html`<code>${callback.callback_url}</code>`,
       ],
+      ...customer(visit, delivery),
       [words.made, time(delivery.created_at)],
       delivery.next_attempt_at !== null && [words.next, time(delivery.next_attempt_at)],
       delivery.finished_at !== null && [words.finished, time(delivery.finished_at)],
@@ -66,6 +67,16 @@ function progress(visit: Visit, { callback, delivery }: Shown): Html {
     <ol class="plain-list">${attempts.map((attempt) => attemptItem(visit, attempt, isSecret))}</ol>
     ${delivery.attempts > attempts.length && attempts.length > 0 && html`<p class="quiet">${words.attemptsOlder}</p>`}
   </section>`;
+}
+
+/** Returns facts about the customer whose event it is. None for an event of the platform's own connection. */
+function customer({ texts, params }: Visit, { connection_id, org_id }: WholeDelivery): [string, Html][] {
+  if (connection_id === params.connection_id) return [];
+  const words = texts.deliveries;
+  return [
+    [words.customer, copyable(texts, { id: "org-id", text: org_id })],
+    [words.customerConnection, copyable(texts, { id: "connection-id", text: connection_id })],
+  ];
 }
 
 function again(visit: Visit, { callback, delivery }: Shown): Html | undefined {
