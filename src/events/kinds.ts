@@ -14,8 +14,8 @@ const delegation = { request_id: text, connection_id: connectionId, org_id: acco
 
 /**
  * Every kind of event: its meaning, its fields, and the secrets that only its webhook body contains. The
- * kinds are those of specification §6, and some of ours, such as `connection.changed` and `callback.test`. The
- * webhook bodies and the documentation follow this table.
+ * kinds are those of specification §6, and some of ours, such as `connection.changed` and `callback.test`.
+ * The webhook bodies and the documentation follow this table.
  */
 export const eventKinds = {
   "connection.created": {
