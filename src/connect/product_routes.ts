@@ -97,7 +97,7 @@ function readRoute({ db, clock }: Deps): Route {
   });
 }
 
-function narrowRoute({ db, clock }: Deps): Route {
+function narrowRoute({ db, clock, secretBox }: Deps): Route {
   return route({
     id: "narrow_connected_product",
     method: "PATCH",
@@ -113,7 +113,7 @@ function narrowRoute({ db, clock }: Deps): Route {
     errors: ["not_found", "invalid_scopes", "ceiling_widened"],
     async handle({ caller: { accountId }, params: { connection_id: connectionId }, body }) {
       const place = { accountId, connectionId };
-      await db.transaction((tx) => narrowProduct(tx, place, body.allowed_scopes));
+      await db.transaction((tx) => narrowProduct(tx, { secretBox, clock }, place, body.allowed_scopes));
       return { body: show(await findConnectedProduct(db, { ...place, now: clock.now() })) };
     },
   });

@@ -1,12 +1,15 @@
+import type { Clock } from "../clock.ts";
 import { type Database, lastSecond, type Transaction } from "../db/database.ts";
 import type { Consent } from "../db/key_tables.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
 import { checkScopes } from "../input/ceiling.ts";
 import type { ScopeDescriptions } from "../input/platform_fields.ts";
+import { emitChanged } from "../platforms/connections/customer_connections.ts";
 import { narrowCertificates } from "../platforms/end_authority.ts";
 import { lockConnection } from "../platforms/platform_record.ts";
 import { expandScopes } from "../protocol/documents/scopes.ts";
+import type { SecretBox } from "../secret_box.ts";
 
 /** A product to which an account is connected, as the customer sees it. */
 export type ProductRecord = {
@@ -98,17 +101,19 @@ export async function findConnectedProduct(
 
 /**
  * Narrows what agents of a connected product may be lent. From the commit on, certificates grant nothing
- * beyond it. Only connecting again widens it. Throws `not_found`, `invalid_scopes`, `ceiling_widened`.
+ * beyond it, and the product gets `connection.changed`. Only connecting again widens it. Throws `not_found`,
+ * `invalid_scopes`, `ceiling_widened`.
  */
 export async function narrowProduct(
   tx: Transaction,
+  { secretBox, clock }: { secretBox: SecretBox; clock: Clock },
   { accountId, connectionId }: { accountId: string; connectionId: string },
   scopes: readonly string[],
 ): Promise<void> {
   if (!isUuid(connectionId)) throw new ApiError("not_found");
   await lockConnection(tx, connectionId);
   const live = { connection_id: connectionId, customer_account_id: accountId, removed_at: null };
-  const known = await tx("connections").where(live).first("allowed_scopes");
+  const known = await tx("connections").where(live).first("connection_id", "allowed_scopes");
   if (known === undefined) throw new ApiError("not_found");
   const chosen = expandScopes(checkScopes(scopes));
   const wider = chosen.find((scope) => !known.allowed_scopes?.includes(scope));
@@ -119,5 +124,7 @@ export async function narrowProduct(
     );
   }
   await tx("connections").where(live).update({ allowed_scopes: chosen });
+  const changed = { customerAccountId: accountId, allowedScopes: chosen, now: clock.now() };
+  await emitChanged(tx, secretBox, { ...known, ...changed });
   await narrowCertificates(tx, [connectionId], chosen);
 }

@@ -31,7 +31,7 @@ export const eventKinds = {
     secrets: ["api_key", "webhook_signing_secret"],
   },
   "connection.changed": {
-    meaning: "The customer connected again, with other scopes",
+    meaning: "The customer narrowed the scopes, or connected again with others",
     fields: z.strictObject({
       connection_id: connectionId,
       org_id: accountId,

@@ -14,6 +14,7 @@ export type Product = {
   platformId: string;
   connectionId: string;
   secret: string;
+  webhookSecret: string;
   domain: string;
   redirect: string;
 };
@@ -41,7 +42,8 @@ export function connectScene(api: TestApi) {
     const changed = await owner.client.call("PATCH", path, { body: { redirect_uris: [redirect] } });
     if (changed.status !== 200) throw new Error(changed.text);
     const secret = String(answer.body.signing_secret);
-    const made = { owner, platformId, connectionId, secret, domain, redirect };
+    const webhookSecret = String(answer.body.webhook_signing_secret);
+    const made = { owner, platformId, connectionId, secret, webhookSecret, domain, redirect };
     if (!isDraft) await publish(made);
     return made;
   }

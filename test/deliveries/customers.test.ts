@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { endCustomerConnection } from "../../src/platforms/connections/connection_changes.ts";
 import { stepBacklogs } from "../../src/webhooks/endpoint.ts";
 import { stepRecovery } from "../../src/webhooks/resend_and_recover.ts";
+import { connectScene } from "../connect/scene.ts";
 import { type Harness, startHarness } from "../events/support/harness.ts";
 import { type Receiver, startReceiver } from "../events/support/receiver.ts";
 import { virtualClock } from "../events/support/time.ts";
@@ -88,6 +89,40 @@ describe("the deliveries of customers' events", () => {
       api_key: customer.apiKey,
       webhook_signing_secret: receiver.secret,
     });
+  });
+
+  test("report what a customer does: connect, narrow, connect again and end", async () => {
+    const { product, code, exchange } = connectScene(api);
+    const shop = await product();
+    receiver.secret = shop.webhookSecret;
+    await settle();
+    await shop.owner.client.call("PUT", pathOf(shop, "callback"), { body: { callback_url: receiver.url } });
+    const person = await api.person();
+    const again = async (scopes: string[]) =>
+      (await exchange(shop, await code(shop, person, { scopes }))).body as Record<string, string>;
+    const both = ["data:read", "data:share"];
+    const { connection_id: connectionId, access_token: apiKey } = await again(both);
+    await lend(api, { connectionId, apiKey, person } as Customer);
+    const one = `/v1/service/connected-products/${connectionId}`;
+    for (const allowed_scopes of [["data:read"], ["data:read"]]) {
+      expect((await person.client.call("PATCH", one, { body: { allowed_scopes } })).status).toBe(200);
+    }
+    await again(["data:read"]);
+    await again(both);
+    const ended = await person.client.call("DELETE", one);
+    await settle();
+    const known = { connection_id: connectionId, org_id: person.accountId };
+    expect(receiver.requests.map(({ event }) => event)).toMatchObject([
+      { event: "connection.created", ...known, allowed_scopes: both, api_key: apiKey },
+      { event: "delegation.approved", ...known },
+      { event: "connection.changed", ...known, allowed_scopes: ["data:read"] },
+      { event: "connection.key_rotated", connection_id: connectionId },
+      { event: "connection.key_rotated", connection_id: connectionId },
+      { event: "connection.changed", ...known, allowed_scopes: both },
+      { event: "delegation.revoked", ...known },
+      { event: "connection.removed", ...known, removed_at: ended.body.removed_at },
+    ]);
+    expect(receiver.requests.flatMap(({ faults }) => faults)).toEqual([]);
   });
 
   test("arrive again after a recovery, and after a resend of one", async () => {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { hasMembers } from "../../accounts/member_role.ts";
 import type { Transaction } from "../../db/database.ts";
-import type { OwnConnectionRow } from "../../db/key_tables.ts";
+import type { ConnectionRow, OwnConnectionRow } from "../../db/key_tables.ts";
 import type { PlatformRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { appendEvent } from "../../events/outbox.ts";
@@ -102,7 +102,7 @@ export async function createCustomerConnection(
     customer_name: customer.customerName,
     connected_by: customer.connectedBy,
   });
-  await emitChanged(tx, secretBox, { ...customer, allowedScopes }, existing);
+  await emitChanged(tx, secretBox, { ...existing, customerAccountId, allowedScopes, now });
   const lost = existing.allowed_scopes?.some((scope) => !allowedScopes.includes(scope)) ?? false;
   if (lost) await narrowCertificates(tx, [connectionId], allowedScopes);
   const { api_key: apiKey, api_key_prefix: apiKeyPrefix } = rotated;
@@ -158,11 +158,15 @@ async function insertConnection(
   });
 }
 
-async function emitChanged(
+/** The scopes of a customer connection before a change, with its id, and afterwards. */
+type ChangedScopes = Pick<NewCustomerConnection, "customerAccountId" | "allowedScopes" | "now"> &
+  Pick<ConnectionRow, "connection_id" | "allowed_scopes">;
+
+/** Emits `connection.changed` if the scopes differ now. The caller must hold the connection's lock. */
+export async function emitChanged(
   tx: Transaction,
   secretBox: SecretBox,
-  { customerAccountId, allowedScopes, now }: NewCustomerConnection,
-  { connection_id, allowed_scopes: former }: { connection_id: string; allowed_scopes: string[] | null },
+  { connection_id, allowed_scopes: former, customerAccountId, allowedScopes, now }: ChangedScopes,
 ): Promise<void> {
   if (isDeepStrictEqual(former, allowedScopes)) return;
   const fields = { connection_id, org_id: customerAccountId, allowed_scopes: [...allowedScopes] };
