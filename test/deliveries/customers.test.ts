@@ -6,6 +6,7 @@ import { connectScene } from "../connect/scene.ts";
 import { type Harness, startHarness } from "../events/support/harness.ts";
 import { type Receiver, startReceiver } from "../events/support/receiver.ts";
 import { virtualClock } from "../events/support/time.ts";
+import { deleteAccount } from "../support/account_codes.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { errorCode } from "../support/platform_world.ts";
@@ -175,6 +176,39 @@ describe("the deliveries of customers' events", () => {
       expect(received()).toEqual(kinds.map((kind) => [kind, customer.connectionId, []]));
       expect(receiver.requests[0]!.event.api_key).toBe(customer.apiKey);
     }
+  });
+
+  test("arrive after a pause in which customers ended, deleted their account, and connected again", async () => {
+    const shop = await shopWith({ callback_url: receiver.url });
+    await settle();
+    receiver.requests.length = 0;
+    await call(shop, "POST", "callback/pause");
+    const [ended, deleted, again] = [
+      await connect(api, shop),
+      await connect(api, shop),
+      await connect(api, shop),
+    ];
+    for (const { connectionId, person } of [ended, again]) {
+      const path = `/v1/service/connected-products/${connectionId}`;
+      expect((await person.client.call("DELETE", path)).status).toBe(200);
+    }
+    expect((await deleteAccount(api, deleted.person)).status).toBe(200);
+    const next = await connect(api, shop, { person: again.person });
+    await settle();
+    expect(receiver.requests).toEqual([]);
+    await call(shop, "POST", "callback/resume");
+    await settle();
+    const of = (id: string) => received().filter(([, connectionId]) => connectionId === id);
+    for (const { connectionId } of [ended, deleted, again]) {
+      const kinds = ["connection.created", "connection.removed"];
+      expect(of(connectionId)).toEqual(kinds.map((kind) => [kind, connectionId, []]));
+    }
+    expect(next.connectionId).not.toBe(again.connectionId);
+    expect(of(next.connectionId)).toEqual([["connection.created", next.connectionId, []]]);
+    const listed = items(await call(shop, "GET", "deliveries?event=connection.removed"));
+    expect(listed.map(({ org_id }) => org_id).sort()).toEqual(
+      [ended, deleted, again].map(({ person }) => person.accountId).sort(),
+    );
   });
 
   test("include connection.removed of each customer when the platform is removed", async () => {

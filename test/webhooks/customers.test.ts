@@ -136,6 +136,31 @@ describe("the events of a customer's connection", () => {
     expect(await db()("webhook_deliveries").whereNotNull("body_sealed")).toEqual([]);
   });
 
+  test("all arrive if ten customers leave while the owner pauses, clears, resumes and sets the callback", async () => {
+    const own = await connect();
+    const leaving = await Promise.all(Array.from({ length: 10 }, () => customer(own)));
+    for (const one of leaving) await deny(one);
+    await world.harness.relay();
+    await pause(own);
+    for (const one of leaving.slice(0, 5)) await leave(one);
+    await settle();
+    await setCallback(own, null);
+    await resume(own);
+    await settle();
+    for (const one of leaving.slice(5)) await leave(one);
+    await settle();
+    await settle();
+    expect([await states(own), received()]).toEqual([Array(30).fill("held"), []]);
+    await setCallback(own, world.receiver.url);
+    await settle();
+    const kinds = ["delegation.denied", "delegation.revoked", "connection.removed"];
+    for (const { connectionId } of leaving) {
+      expect(received().filter(([, id]) => id === connectionId)).toEqual(
+        kinds.map((kind) => [kind, connectionId, []]),
+      );
+    }
+  });
+
   test("wait for the platform's first callback URL, but own events do not", async () => {
     const own = await makeConnection(db(), null);
     world.receiver.secret = own.secret;
@@ -255,6 +280,16 @@ describe("the events of a customer's connection", () => {
 });
 
 describe("beside the version before,", () => {
+  test("no worker of it cancels them when the URL is cleared, because the endpoint pauses immediately", async () => {
+    const own = await connect();
+    await leave(await customer(own));
+    await world.harness.relay();
+    expect(await states(own)).toEqual(["pending", "pending"]);
+    await setCallback(own, null);
+    expect(await claimDeliveries(db(), 10, now())).toEqual([]);
+    expect(await db()("webhook_endpoints")).toMatchObject([{ state: "paused", awaits_url: true }]);
+  });
+
   test("no worker of it relays the events of customers, whichever process appends them", async () => {
     const own = await connect();
     const one = await customer(own);
