@@ -34,7 +34,7 @@ function statusOf(path: string): Promise<number | undefined> {
 const pages = consolePages.flatMap((page) =>
   page.path.includes("{") && page.id !== "cluster_namespace" ? [[page.id, page] as const] : [],
 );
-/** A request to connect belongs to nobody yet: the application sends its address to the person who decides. */
+/** A request to connect belongs to nobody yet. The product sends its address to the person who decides. */
 const owned = pages.filter(([id]) => id !== "connect");
 
 /** Removes from a response the parts that always differ. */
