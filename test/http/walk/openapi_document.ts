@@ -69,11 +69,20 @@ export function readOpenApiDocument(document: Record<string, unknown>): OpenApiD
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, each]) => ({ ...each, path, method: method.toUpperCase() })),
   );
-  const ajv = addFormats.default(new Ajv2020({ strict: false, allErrors: true }));
-  const compiled = new Map<Schema, ValidateFunction>();
+  const ajv = addFormats.default(
+    new Ajv2020({
+      strict: false,
+      allErrors: true,
+      code: { optimize: false },
+      schemas: { shared: { components } },
+    }),
+  );
+  const compiled = new Map<string, ValidateFunction>();
+  /** Most operations refuse calls with equal schemas, and compiling one takes longer than many checks. */
   const validatorOf = (schema: Schema): ValidateFunction => {
-    const known = compiled.get(schema) ?? ajv.compile({ ...schema, components });
-    compiled.set(schema, known);
+    const text = JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"shared#/');
+    const known = compiled.get(text) ?? ajv.compile(JSON.parse(text));
+    compiled.set(text, known);
     return known;
   };
 
