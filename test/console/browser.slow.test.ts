@@ -6,7 +6,7 @@ import { startApi, type TestApi } from "../support/api.ts";
 import { violations } from "./support/axe.ts";
 import { program, withChromium } from "./support/in_chromium.ts";
 import { expectFaultless } from "./support/looks.ts";
-import { pathOf, viewerOf, visits } from "./support/visits.ts";
+import { pathOf, readerOf, viewerOf } from "./support/visits.ts";
 import { type Look, openWindow, TWO_LOOKS, WIDTHS, type Window } from "./support/window.ts";
 
 /** Widths of 1,280 pixels at zoom 400 %, 200 % and 150 %, and the smallest width with tables as tables. */
@@ -26,7 +26,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
   test.each(consolePages.filter((each) => !("file" in each)))(
     "page $id has no axe violation and no browser warnings, and fits its window",
     async ({ id }) => {
-      const viewer = await viewerOf(api, visits[id]?.viewer ?? "nobody");
+      const viewer = await readerOf(api, id);
       for (const width of WIDTHS) {
         const window = await openWindow(browser, api, {
           client: viewer.client,
@@ -74,7 +74,7 @@ describe.skipIf(program === undefined)("the console in Chromium (needs Debian's 
 
   test("the focus is visible on every page, from the skip link to the end", async () => {
     for (const id of ["home", "requests"]) {
-      const viewer = await viewerOf(api, visits[id]?.viewer ?? "nobody");
+      const viewer = await readerOf(api, id);
       const window = await openWindow(browser, api, {
         client: viewer.client,
         look: { width: 1440, theme: "light" },

@@ -7,7 +7,7 @@ import { html } from "../../src/html/html.ts";
 import { contract } from "../http/walk/documented.ts";
 import type { TestApi } from "../support/api.ts";
 import { browserOf, startConsoleWith } from "./support/console.ts";
-import { pathOf, viewerOf, visits } from "./support/visits.ts";
+import { pathOf, readerOf, type Seen, viewerOf, visits } from "./support/visits.ts";
 
 const liar = page({
   id: "liar",
@@ -44,8 +44,11 @@ function isBelowAnother(page: Page): boolean {
 }
 
 let api: TestApi;
+/** A person without complete onboarding. */
+let typeless: Seen;
 beforeAll(async () => {
   api = await startConsoleWith([liar]);
+  typeless = await viewerOf(api, "typeless");
 });
 afterAll(() => api.stop());
 
@@ -99,7 +102,7 @@ describe("every console page", () => {
   test.each(consolePages.filter((each) => !("file" in each)))(
     "$id contains no inline script, and cannot be cached or framed",
     async ({ id }) => {
-      const browser = await viewerOf(api, visits[id]?.viewer ?? "nobody");
+      const browser = await readerOf(api, id);
       const path = pathOf(id, browser);
       const shown = await browser.open(path);
       expect([shown.status, shown.path]).toEqual([200, path]);
@@ -136,7 +139,7 @@ describe("every console page", () => {
   test.each(consolePages.filter(isBelowAnother))(
     "$id is marked in the navigation, and links back to its parent page",
     async ({ id }) => {
-      const browser = await viewerOf(api, visits[id]?.viewer ?? "nobody");
+      const browser = await readerOf(api, id);
       const { text } = await browser.open(pathOf(id, browser));
       const marked = text.match(/aria-current="true">/g) ?? [];
       expect(marked, `no entry of the navigation has ${id} below its path or in its "also"`).toHaveLength(1);
@@ -155,8 +158,7 @@ describe("every console page", () => {
   test.each(consolePages.filter(({ access }) => access === "onboarded"))(
     "$id requires complete onboarding",
     async ({ path }) => {
-      const browser = await viewerOf(api, "typeless");
-      const shown = await browser.open(path.replaceAll(/\{\w+\}/g, "1"));
+      const shown = await typeless.open(path.replaceAll(/\{\w+\}/g, "1"));
       expect(shown.path.split("?")[0]).toBe("/console/welcome/account");
     },
   );

@@ -2,7 +2,7 @@ import type { Browser, Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import type { TestApi } from "../support/api.ts";
 import { program, withChromium } from "./support/in_chromium.ts";
-import { pathOf, viewerOf, visits } from "./support/visits.ts";
+import { pathOf, readerOf } from "./support/visits.ts";
 import { openWindow } from "./support/window.ts";
 
 /** Width between the margins of A4 in CSS pixels, portrait and landscape. */
@@ -31,7 +31,7 @@ describe.skipIf(program === undefined)("printed pages (needs Debian's chromium)"
     { id: "history", says: ["Ada Lovelace", "Every decision about your agents", "Allowed", "Denied"] },
     { id: "history_event", says: ["Ada Lovelace", "What happened", "Rule by rule", "Receipt", "sha256:"] },
   ])("$id prints its content, times and account, and nothing to click", async ({ id, says }) => {
-    const viewer = await viewerOf(api, visits[id]?.viewer ?? "nobody");
+    const viewer = await readerOf(api, id);
     for (const width of PAPERS) {
       const look = { width, theme: "dark" } as const;
       const { page, complaints, close } = await openWindow(browser, api, { client: viewer.client, look });

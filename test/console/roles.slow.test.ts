@@ -6,7 +6,7 @@ import { type MemberRole, memberRoles } from "../../src/route.ts";
 import { documentedRows } from "../organizations/role_table.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import { type Shown, unescaped } from "./support/console.ts";
-import { pathOf, type Seen, viewerOf, visits } from "./support/visits.ts";
+import { pathOf, readerOf, type Seen, viewerOf, visits } from "./support/visits.ts";
 
 const table = new Map(documentedRows().map(({ operation, roles }) => [operation, roles]));
 const pages = consolePages.filter(
@@ -52,10 +52,10 @@ function linksOf({ text }: Shown): string[] {
 }
 
 describe.each(pages.map((page) => [page.id, page] as const))("page %s", (_, page) => {
-  /** Roles share a viewer as long as the tests only read pages. */
+  /** Roles and pages share a viewer as long as the tests only read pages. */
   let shared: Seen;
   beforeAll(async () => {
-    shared = await viewerOfPage(page);
+    shared = await readerOf(api, page.id);
   });
 
   test.each(memberRoles)("offers the role %s exactly what the role allows", async (role) => {

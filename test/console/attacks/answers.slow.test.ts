@@ -4,7 +4,7 @@ import { startApi, type TestApi } from "../../support/api.ts";
 import type { HttpAnswer } from "../../support/http.ts";
 import { HOSTILE_ADDRESSES, XSS_CORPUS } from "../../support/xss_corpus.ts";
 import { markupOf } from "../support/console.ts";
-import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
+import { pathOf, readerOf, type Seen, viewerOf } from "../support/visits.ts";
 import { stored } from "./stored.ts";
 
 let api: TestApi;
@@ -47,7 +47,7 @@ describe.each(consolePages.map((page) => [page.id, page] as const))("page %s", (
   let path: string;
   let plain: HttpAnswer;
   beforeAll(async () => {
-    seen = await viewerOf(api, visits[id]?.viewer ?? "nobody");
+    seen = await readerOf(api, id);
     path = pathOf(id, seen);
     plain = await seen.client.get(path);
   });

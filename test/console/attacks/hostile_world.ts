@@ -4,7 +4,7 @@ import { declaredFields } from "../../../src/input/declared_fields.ts";
 import type { TestApi } from "../../support/api.ts";
 import { delegationViewer } from "../delegations/delegation_viewer.ts";
 import type { Shown } from "../support/console.ts";
-import { pathOf, type Seen, viewerOf, visits } from "../support/visits.ts";
+import { pathOf, readerOf, type Seen } from "../support/visits.ts";
 
 const DECLARED = Object.values(declaredFields).map(({ column }) => column);
 
@@ -80,14 +80,11 @@ async function declare(db: Database, account_id: string): Promise<string> {
   return String(request?.request_id);
 }
 
-/** Returns a viewer and a path for every page. Pages of the same kind share a viewer. */
+/** Returns a viewer and a path for every page. */
 export async function everybody(api: TestApi): Promise<Map<string, { seen: Seen; path: string }>> {
-  const kinds = new Map<unknown, Seen>();
   const found = new Map<string, { seen: Seen; path: string }>();
   for (const { id } of consolePages) {
-    const viewer = visits[id]?.viewer ?? "nobody";
-    const seen = kinds.get(viewer) ?? (await viewerOf(api, viewer));
-    kinds.set(viewer, seen);
+    const seen = await readerOf(api, id);
     found.set(id, { seen, path: pathOf(id, seen) });
   }
   const revoked = await delegationViewer(api, { isRevoked: true });

@@ -213,6 +213,18 @@ async function busyViewer(api: TestApi, { scope, denied }: Texts): Promise<Seen>
   return { ...browserOf(api, person.client), ids: { request: requestId } };
 }
 
+const readers = new WeakMap<TestApi, Map<Viewer | MakeViewer, Promise<Seen>>>();
+
+/** Returns a viewer of a page, for tests that only read pages. Pages of the same kind share a viewer. */
+export function readerOf(api: TestApi, id: string): Promise<Seen> {
+  const known = readers.get(api) ?? new Map<Viewer | MakeViewer, Promise<Seen>>();
+  readers.set(api, known);
+  const viewer = visits[id]?.viewer ?? "nobody";
+  const reader = known.get(viewer) ?? viewerOf(api, viewer);
+  known.set(viewer, reader);
+  return reader;
+}
+
 /** Returns the path under which a viewer reaches a page. */
 export function pathOf(id: string, { ids }: Seen): string {
   const path = visits[id]?.path;
