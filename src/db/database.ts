@@ -89,6 +89,16 @@ export function platformOf(connection: string): string {
   return `coalesce(${connection}.platform_id, ${connection}.product_id)`;
 }
 
+/**
+ * Returns SQL for the ceiling of a certificate with this alias, or null if only its own scopes limit it. The
+ * column `ceiling_scope` of a restricted certificate is empty, because processes of the version before would
+ * ignore the restriction.
+ */
+export function ceilingOf(certificate: string): string {
+  const isRestricted = `num_nonnulls(${certificate}.only_at, ${certificate}.only_action) > 0`;
+  return `case when ${isRestricted} then ${certificate}.restricted_ceiling else ${certificate}.ceiling_scope end`;
+}
+
 /** Returns the start of the current second. Anything with an earlier expiry time has expired by `now`. */
 export function lastSecond(now: Date): Date {
   return new Date(unixSeconds(now) * 1000);

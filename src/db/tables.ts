@@ -218,11 +218,13 @@ export type CertificateRow = {
   agent_id: string;
   request_id: string;
   approved_scope: string[];
+  /** Empty if the certificate is restricted by one of the next two columns: see `ceilingOf`. */
   ceiling_scope: string[] | null;
   /** The hash of the only action that it allows, with its verifier. Null: every action within its scopes. */
   only_action: Buffer | null;
   /** The only connection at which it counts, if that is a customer connection. */
   only_at: string | null;
+  restricted_ceiling: string[] | null;
   cert_json: string;
   status: "approved" | "revoked";
   issued_at: Date;

@@ -83,10 +83,16 @@ export async function narrowCertificates(
   connectionIds: readonly string[],
   ceiling: readonly string[],
 ): Promise<void> {
-  const left = `case when ceiling_scope is null then :ceiling::text[]
-    else array(select kept from unnest(ceiling_scope) as kept where kept = any (:ceiling::text[])) end`;
+  const left = (column: string, condition = "") =>
+    tx.raw(
+      `case when ${column} is not null then
+         array(select kept from unnest(${column}) as kept where kept = any (:ceiling::text[]))
+       ${condition} else :ceiling::text[] end`,
+      { ceiling: [...ceiling] },
+    ) as never;
   await changeCertificates(tx, connectionIds, {
-    ceiling_scope: tx.raw(left, { ceiling: [...ceiling] }) as never,
+    ceiling_scope: left("ceiling_scope"),
+    restricted_ceiling: left("restricted_ceiling", "when num_nonnulls(only_at, only_action) = 0 then null"),
   });
 }
 

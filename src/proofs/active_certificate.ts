@@ -1,4 +1,4 @@
-import { type Database, notExpired } from "../db/database.ts";
+import { ceilingOf, type Database, notExpired } from "../db/database.ts";
 import { scopesGranting } from "../protocol/documents/scopes.ts";
 
 /** An agent's certificate that may currently be presented. */
@@ -20,6 +20,7 @@ export type CertificateChoice = {
 };
 
 const MOST = 100;
+const CEILING = ceilingOf("certificates");
 
 /**
  * Returns the agent's active certificates that match the choice, newest first, at most 100. A certificate
@@ -33,7 +34,12 @@ export async function findActiveCertificates(
   now: Date,
 ): Promise<ActiveCertificate[]> {
   const query = notExpired(db("certificates"), now)
-    .select("cert_id", "approved_scope", "ceiling_scope", "expires_at")
+    .select<ActiveCertificate[]>(
+      "cert_id",
+      "approved_scope",
+      db.raw(`${CEILING} as ceiling_scope`),
+      "expires_at",
+    )
     .where({ agent_id: agentId, status: "approved" })
     .orderBy("issued_at", "desc")
     .orderBy("cert_id", "desc")
@@ -52,7 +58,7 @@ export async function findActiveCertificates(
   if (certId !== undefined) query.andWhere({ cert_id: certId });
   if (requiredScope !== undefined) {
     query.whereRaw("approved_scope && ?", [scopesGranting(requiredScope)]);
-    query.whereRaw("(ceiling_scope is null or ? = any (ceiling_scope))", [requiredScope]);
+    query.whereRaw(`coalesce(? = any (${CEILING}), true)`, [requiredScope]);
   }
   return query;
 }

@@ -67,7 +67,7 @@ describe("the products of a customer", () => {
       customer.person.client.call("PATCH", path, { body: { allowed_scopes } });
     const answer = await narrow(["data:read"]);
     expect([answer.status, answer.body.allowed_scopes]).toEqual([200, ["data:read"]]);
-    expect(await api.db("certificates").where({ cert_id: certId }).pluck("ceiling_scope")).toEqual([
+    expect(await api.db("certificates").where({ cert_id: certId }).pluck("restricted_ceiling")).toEqual([
       ["data:read"],
     ]);
     expect(errorCode(await narrow(["data:read", "data:share"]))).toBe("ceiling_widened");

@@ -88,7 +88,7 @@ describe("a customer connection", () => {
     const first = await connect(api, shop);
     const { certId } = await lend(api, first, { scope: ["data:read", "data:share"] });
     const ceiling = async () =>
-      (await api.db("certificates").where({ cert_id: certId }).first())!.ceiling_scope;
+      (await api.db("certificates").where({ cert_id: certId }).first())!.restricted_ceiling;
     expect(await ceiling()).toBeNull();
     await connect(api, shop, { person: first.person, scopes: ["data:share"] });
     expect(await ceiling()).toEqual(["data:share"]);
@@ -226,7 +226,7 @@ describe("a customer connection", () => {
     });
     expect(answer.status).toBe(200);
     const rows = await api.db("certificates").where({ cert_id: certId });
-    expect(rows).toMatchObject([{ ceiling_scope: ["data:read"] }]);
+    expect(rows).toMatchObject([{ restricted_ceiling: ["data:read"] }]);
     const wide = ask(api, customer, { agentId, scope: ["data:share"] });
     await expect(wide).rejects.toMatchObject({ code: "ceiling_exceeded" });
     const requestId = await ask(api, customer, { agentId });

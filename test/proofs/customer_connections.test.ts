@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { endCustomerConnection } from "../../src/platforms/connections/connection_changes.ts";
 import { contextOf } from "../../src/proofs/operation.ts";
+import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { type Person, startApi, type TestApi } from "../support/api.ts";
 import {
   createAgent,
@@ -23,6 +24,7 @@ import {
   verifyAt,
 } from "../support/two_companies.ts";
 import { BOUND_SCOPE, operationOf } from "./bound_operations.ts";
+import { formerVerdict, isFoundByFormer } from "./former_verdict.ts";
 
 const SCOPES = ["data:read", BOUND_SCOPE];
 
@@ -138,6 +140,29 @@ describe("a decision at a customer connection", () => {
       const { invocation_id = "" } = operation;
       expect(await api.db("invocations").where({ invocation_id })).toEqual([]);
     }
+  });
+
+  test("lends nothing that a process of the former version would allow elsewhere", async () => {
+    const { person } = customer;
+    const { certId } = lent;
+    const at = { connectionId: own.platform.connectionId, accountId: person.accountId };
+    const ask = (id: string, place = at) =>
+      formerVerdict(api.db, { certId: id, scope: "data:read", at: place });
+    expect(await ask(own.certId)).toBe("allow authorized");
+    expect(await ask(certId)).toBe("deny ceiling_exceeded");
+    expect(await isFoundByFormer(api.db, { certId: own.certId, scope: "data:read" })).toBe(true);
+    expect(await isFoundByFormer(api.db, { certId, scope: "data:read" })).toBe(false);
+    const third = await api.person();
+    const { connectionId } = await registerPlatform(third);
+    const verifier = { accountId: third.accountId, connectionId };
+    await acceptPrincipal(api.db, verifier, person, { created_at: api.clock.now() });
+    const there = { connectionId, accountId: third.accountId };
+    expect(await ask(own.certId, there)).toBe("allow authorized");
+    expect(await ask(certId, there)).toBe("deny ceiling_exceeded");
+    const atShop = { connectionId: customer.connectionId, accountId: shop.person.accountId };
+    expect(await ask(certId, atShop)).toBe("deny principal_not_accepted");
+    const wide = api.db("certificates").where({ cert_id: certId }).update({ ceiling_scope: null });
+    await expect(wide).rejects.toMatchObject({ code: "23514" });
   });
 
   test("counts a rate for each certificate exactly", async () => {

@@ -43,7 +43,13 @@ create trigger platforms_removed after update of removed_at on platforms
 
 -- The only connection at which the certificate counts: its own, if this is a customer's. Null: every connection that
 -- accepts the root, except customer connections.
-alter table certificates add column only_at uuid;
+alter table certificates add column only_at uuid,
+  -- The ceiling of a certificate with only_at or only_action. Its ceiling_scope is empty, so that processes of the version
+  -- before deny what they would not check. Null: the certificate's own scopes.
+  add column restricted_ceiling text[],
+  add constraint certificates_restricted_check check (
+    case when num_nonnulls(only_at, only_action) = 0 then restricted_ceiling is null
+      else ceiling_scope is not null and ceiling_scope = '{}' end) not valid;
 
 -- The platform's endpoint also gets the events of customers' connections. Null: an event of the own connection.
 alter table webhook_deliveries add column customer_connection_id uuid;

@@ -147,6 +147,7 @@ async function storeCertificate(
   now: Date,
 ): Promise<void> {
   const certJson = canonicalJson(certificate);
+  const isRestricted = isCustomer || grant.onlyAction !== null;
   await tx("certificates").insert({
     account_id: owner.accountId,
     cert_id: grant.certId,
@@ -156,6 +157,8 @@ async function storeCertificate(
     approved_scope: [...grant.scope],
     only_action: grant.onlyAction,
     only_at: isCustomer ? connection_id : null,
+    // A process of the version before ignores both restrictions, so it must deny.
+    ceiling_scope: isRestricted ? [] : null,
     cert_json: certJson,
     status: "approved",
     issued_at: timeOf(grant.issuedAt),

@@ -1,5 +1,5 @@
 import type { CreditSource } from "../../accounts/ledger/credit_source.ts";
-import { platformOf } from "../../db/database.ts";
+import { ceilingOf, platformOf } from "../../db/database.ts";
 import { CREDIT } from "./credit_sql.ts";
 import { type DecisionItem, type Form, itemRows, linkRows, PRICE } from "./decision_item.ts";
 import { REASONS } from "./reasons.ts";
@@ -122,7 +122,8 @@ link as (
 ),
 fresh as (${form === "plain" ? FRESH_PLAIN : FRESH}),
 pinned as (
-  select c.account_id, c.cert_id, c.status, c.ceiling_scope, c.only_action, c.only_at from certificates c
+  select c.account_id, c.cert_id, c.status, ${ceilingOf("c")} as ceiling_scope, c.only_action, c.only_at
+  from certificates c
   where (c.account_id, c.cert_id) in (select account_id, cert_id from link)
   order by c.account_id, c.cert_id for share
 ),

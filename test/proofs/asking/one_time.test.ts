@@ -5,6 +5,7 @@ import { startApi, type TestApi } from "../../support/api.ts";
 import { approve } from "../../support/platform_world.ts";
 import { answerFromRegistry, callsOf, certify, errorOf, proofApi } from "../application.ts";
 import { decide, operationOf, BOUND_SCOPE as SCOPE, type Wish } from "../bound_operations.ts";
+import { formerVerdict } from "../former_verdict.ts";
 import { type AskingAgent, askingAgent, evaluationOf, taskOf } from "./asking.ts";
 
 const world = proofApi();
@@ -112,6 +113,13 @@ describe("an approval for one time", () => {
       "x-service-proof": String(second.proof_ref),
     });
     expect([hook.status, hook.body]).toEqual([403, { decision: "deny", decision_reason: "not_delegated" }]);
+  });
+
+  test("does not count at a process of the former version, which would accept any action", async () => {
+    const { app, certId } = await approvedOnce();
+    const at = { connectionId: app.platform.connectionId, accountId: app.person.accountId };
+    const verdict = await formerVerdict(world.api.db, { certId, scope: SCOPE, at });
+    expect(verdict).toBe("deny ceiling_exceeded");
   });
 
   test("answers no question without a proof", async () => {

@@ -64,7 +64,7 @@ async function insertStates(records: Records): Promise<void> {
     revoked: { status: "revoked" as const },
     narrow: { ceiling_scope: ["data:read"] },
     closed: { ceiling_scope: [] },
-    bound: { only_at: records.connectionId },
+    bound: { only_at: records.connectionId, ceiling_scope: [] },
   };
   for (const [state, change] of Object.entries(changes)) {
     const certId = `cert-${state}-${records.agentId}`;
