@@ -13,6 +13,7 @@ import type { AccountCodeRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import type { RetireDeps } from "../platforms/api_keys/rotate_key.ts";
 import { lockConnections, removeConnections } from "../platforms/connections/connection_changes.ts";
+import { forgetCustomers } from "../platforms/connections/customer_connections.ts";
 import { syncVault, type VaultSyncDeps } from "../platforms/sync_vault.ts";
 import type { ActionLimits } from "../rates/action_limits.ts";
 import type { ClientRates } from "../rates/client_rates.ts";
@@ -156,6 +157,7 @@ async function deleteAccount(deps: DeletionDeps, row: AccountCodeRow): Promise<v
       }
     }
     for (const accountId of ending) await endAccount(tx, accountId, personId);
+    await forgetCustomers(tx, ending);
     await recordCreditedAddress(tx, deps.hashes, row.email);
     await forgetPerson(tx, personId, now);
     return removeConnections(tx, deps.secretBox, ending, now);

@@ -1,5 +1,7 @@
+import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
+import { endCustomerConnection } from "../../src/platforms/connections/connection_changes.ts";
 import { browserOf } from "../console/support/console.ts";
 import { setScene } from "../http/walk/scene.ts";
 import { accountCode, addressCodes, changeAddress, deleteAccount } from "../support/account_codes.ts";
@@ -7,6 +9,7 @@ import { type Person, startApi, type TestApi } from "../support/api.ts";
 import { steeredClock } from "../support/clock.ts";
 import { actingFor, addMember } from "../support/members.ts";
 import { errorCode, registerPlatform, type TestPlatform } from "../support/platform_world.ts";
+import { connect, publisher } from "../support/two_companies.ts";
 
 const PLATFORMS = "/v1/service/platforms";
 
@@ -98,6 +101,30 @@ describe("the deletion of an account", () => {
     const { account_id, onboarding_step } = await api.client().signIn(person.email);
     expect(account_id).not.toBe(person.accountId);
     expect(onboarding_step).toBe("profile");
+  });
+
+  test("erases the name and the label under which a publisher knew the person", async () => {
+    const shop = await publisher(api);
+    const first = await connect(api, shop, { person });
+    await endCustomerConnection({ ...api, apiKeys: { forget: () => {} } } as never, {
+      accountId: person.accountId,
+      connectionId: first.connectionId,
+    });
+    const connections = [first, await connect(api, shop, { person })].map(({ connectionId }) => connectionId);
+    const consent = { account_label: "ada@example.com", platform_name: "Shop" };
+    for (const connection_id of connections) {
+      await api.db("connect_consents").insert({
+        ...{ consent_id: randomUUID(), connection_id, person_id: person.accountId, scopes: [] },
+        ...{ consent: JSON.stringify(consent) as never, is_test: true, consented_at: api.clock.now() },
+      });
+    }
+    expect((await deleteAccount(api, person)).status).toBe(200);
+    const kept = await api.db("connections").whereIn("connection_id", connections);
+    expect(kept.map(({ customer_name }) => customer_name)).toEqual(connections.map(() => "Deleted account"));
+    const consents = await api.db("connect_consents").whereIn("connection_id", connections);
+    expect(consents.map((row) => row.consent)).toEqual(
+      [1, 2].map(() => ({ ...consent, account_label: null })),
+    );
   });
 
   test("needs the code of its own mail, which is not a code for another change", async () => {

@@ -200,3 +200,12 @@ async function emitCreated(
     now,
   );
 }
+
+/** Erases the names under which publishers know accounts, and the labels that publishers gave to them. */
+export async function forgetCustomers(tx: Transaction, accountIds: readonly string[]): Promise<void> {
+  const theirs = () => tx("connections").whereIn("customer_account_id", [...accountIds]);
+  await tx("connect_consents")
+    .whereIn("connection_id", theirs().select("connection_id"))
+    .update({ consent: tx.raw(`consent || '{"account_label": null}'`) as never });
+  await theirs().update({ customer_name: "Deleted account" });
+}
