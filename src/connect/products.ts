@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import { type Database, lastSecond, type Transaction } from "../db/database.ts";
+import { accountNameOf, type Database, lastSecond, type Transaction } from "../db/database.ts";
 import type { Consent } from "../db/key_tables.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
@@ -72,7 +72,7 @@ export function selectProducts(db: Database, { accountId, now }: { accountId: st
       "p.platform_id",
       "p.name as platform_name",
       "p.scope_descriptions",
-      db.raw("coalesce(o.organization_name, concat_ws(' ', o.first_name, o.last_name)) as publisher_name"),
+      db.raw(`${accountNameOf("o")} as publisher_name`),
       "p.published_domain as publisher_domain",
       db.raw("p.publish_state <> 'published' as is_test"),
       "c.customer_name",

@@ -99,6 +99,12 @@ export function ceilingOf(certificate: string): string {
   return `case when ${isRestricted} then ${certificate}.restricted_ceiling else ${certificate}.ceiling_scope end`;
 }
 
+/** Returns SQL for the name of the account with this alias, or null if it has none. */
+export function accountNameOf(account: string): string {
+  const person = `concat_ws(' ', ${account}.first_name, ${account}.last_name)`;
+  return `coalesce(${account}.organization_name, nullif(${person}, ''))`;
+}
+
 /** Returns the start of the current second. Anything with an earlier expiry time has expired by `now`. */
 export function lastSecond(now: Date): Date {
   return new Date(unixSeconds(now) * 1000);

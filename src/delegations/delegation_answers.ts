@@ -96,9 +96,9 @@ export const requestAnswer = z.object({
   linked_cert_id: linkedCertificate,
   platform: z.object({ platform_id: z.string(), name: z.string() }),
   publisher: z
-    .object({ name: z.string(), domain: z.string() })
+    .object({ name: z.string(), domain: z.string().nullable() })
     .nullable()
-    .describe("Publisher of the platform, with its verified domain; null if the platform is not published"),
+    .describe("Publisher, with its verified domain while published; null if it is your own draft"),
 });
 
 /** A delegation request in an answer. */
@@ -196,7 +196,7 @@ function showAgentFacts({ agent_name, agent_key, custody_mode }: RequestRecord |
 }
 
 function showPublisher({ publisher_name, publisher_domain }: RequestRecord) {
-  if (publisher_name === null || publisher_domain === null) return null;
+  if (publisher_name === null) return null;
   return { name: publisher_name, domain: publisher_domain };
 }
 

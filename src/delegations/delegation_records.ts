@@ -1,4 +1,4 @@
-import { type Database, platformOf, type Transaction } from "../db/database.ts";
+import { accountNameOf, type Database, platformOf, type Transaction } from "../db/database.ts";
 import type { AgentRow, CertificateRow, DelegationRequestRow } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import { isCertificateId, isRequestId } from "../ids.ts";
@@ -24,7 +24,10 @@ export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided
   approved_scope: string[] | null;
   platform_id: string;
   platform_name: string;
-  /** The organization and the domain under which the platform is published. */
+  /**
+   * The account that publishes the platform, and its domain while published. A customer's connection always
+   * has the name.
+   */
   publisher_name: string | null;
   publisher_domain: string | null;
 };
@@ -36,8 +39,9 @@ export function selectRequests(db: Database | Transaction) {
     .join("agents as b", "b.agent_id", "r.agent_id")
     .join("connections as n", "n.connection_id", "r.connection_id")
     .join("platforms as p", "p.platform_id", db.raw(platformOf("n")))
-    .leftJoin("accounts as o", (on) =>
-      on.on("o.account_id", "p.account_id").andOnVal("p.publish_state", "published"),
+    .joinRaw(
+      `left join accounts as o on o.account_id = p.account_id
+         and (p.publish_state = 'published' or n.product_id is not null)`,
     )
     .leftJoin("certificates as t", "t.request_id", "r.request_id")
     .leftJoin("certificates as l", "l.request_id", "r.linked_request_id")
@@ -58,8 +62,8 @@ export function selectRequests(db: Database | Transaction) {
       "t.approved_scope",
       "p.platform_id",
       "p.name as platform_name",
-      "o.organization_name as publisher_name",
-      "p.published_domain as publisher_domain",
+      db.raw(`${accountNameOf("o")} as publisher_name`),
+      db.raw("case when p.publish_state = 'published' then p.published_domain end as publisher_domain"),
     );
 }
 

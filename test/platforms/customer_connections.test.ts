@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readSubjects } from "../../src/accounts/mailings/subjects.ts";
 import { endCustomerConnection } from "../../src/platforms/connections/connection_changes.ts";
 import { type Person, startApi, type TestApi } from "../support/api.ts";
 import { copyRequest, createAgent, errorCode, registerPlatform } from "../support/platform_world.ts";
@@ -147,6 +148,31 @@ describe("a customer connection", () => {
     expect((await customer.person.client.post("/v1/service/delegations/self-request", request)).status).toBe(
       201,
     );
+  });
+
+  test("names the publisher of a request, with its domain only while published", async () => {
+    const customer = await connect(api, shop);
+    const id = await ask(api, customer, { agentId: await createAgent(api.client(), customer) });
+    const platform = api.db("platforms").where({ platform_id: shop.platform.platformId });
+    const shown = async () =>
+      (await customer.person.client.get(`/v1/service/delegations/requests/${id}`)).body.publisher;
+    const mailed = async () => {
+      const { accountId } = customer.person;
+      const mail = { person_id: accountId, account_id: accountId, request_ids: [id], omitted_since: null };
+      const waiting = { ...mail, kind: "request_waits" } as Parameters<typeof readSubjects>[1];
+      const { subjects } = await readSubjects(api.db, waiting, api.clock.now());
+      return subjects.map(({ publisher_name, publisher_domain }) => [publisher_name, publisher_domain]);
+    };
+    for (const [publish_state, domain] of [
+      ["published", "shop.example.com"],
+      ["suspended", null],
+      ["draft", null],
+    ] as const) {
+      await platform.clone().update({ publish_state, published_domain: "shop.example.com" });
+      expect(await shown()).toEqual({ name: "Shop Ltd", domain });
+      expect(await mailed()).toEqual([["Shop Ltd", domain]]);
+    }
+    await platform.clone().update({ published_domain: null });
   });
 
   test("has at most 100 live agents", async () => {

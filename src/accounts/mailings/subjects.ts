@@ -1,4 +1,4 @@
-import { type Database, platformOf } from "../../db/database.ts";
+import { accountNameOf, type Database, platformOf } from "../../db/database.ts";
 import type { MailingQueueRow } from "../../db/tables.ts";
 import type { ScopeDescriptions } from "../../input/platform_fields.ts";
 import type { MailKind } from "./kinds.ts";
@@ -88,8 +88,8 @@ export async function readSubjects(
   const omitted = omitted_since === null ? "" : `or ${TIMES[kind]} >= :omittedSince`;
   const { rows } = await db.raw<{ rows: (Subject & { total: number })[] }>(
     `select r.request_id, r.account_id, ${kind === "channel" ? "coalesce(h.organization_name, h.email) as " : "h."}organization_name, b.name as agent_name, p.name as platform_name,
-            o.organization_name as publisher_name, case when o.account_id is not null then p.published_domain end
-              as publisher_domain,
+            ${accountNameOf("o")} as publisher_name,
+            case when p.publish_state = 'published' then p.published_domain end as publisher_domain,
             case when ${LAPSED} then 'lapsed' else r.status end as status, r.requested_scope, r.scope_descriptions, r.purpose, r.requested_expires_at, r.requested_expires_in, r.expires_at,
             coalesce(d.email, r.decided_user) as decided_by, coalesce(q.email, r.requested_user) as asked_by, t.approved_scope, t.cert_id, t.expires_at as ends_at,
             count(*) over ()::int as total
@@ -98,7 +98,7 @@ export async function readSubjects(
      join agents b on b.agent_id = r.agent_id
      join connections n on n.connection_id = r.connection_id
      join platforms p on p.platform_id = ${platformOf("n")}
-     left join accounts o on o.account_id = p.account_id and p.publish_state = 'published'
+     left join accounts o on o.account_id = p.account_id and (p.publish_state = 'published' or n.product_id is not null)
      left join certificates t on t.request_id = r.request_id
      left join accounts d on d.account_id = r.decided_by
      left join accounts q on q.account_id = r.requested_by

@@ -134,9 +134,11 @@ function waiting(subject: Subject, now: Date): MailContent {
   const agent = quoted(subject.agent_name);
   const end = endOf(subject, now);
   const runner =
-    publisher !== null && domain !== null
-      ? `${quoted(publisher)} runs this platform and has proved that it owns ${unlinked(domain)}.`
-      : "Nobody has proved who runs this platform.";
+    publisher === null
+      ? "Nobody has proved who runs this platform."
+      : domain === null
+        ? `An account that calls itself ${quoted(publisher)} runs this platform. It has proved no domain.`
+        : `${quoted(publisher)} runs this platform and has proved that it owns ${unlinked(domain)}.`;
   const person = subject.asked_by === null ? "" : ` ${quoted(subject.asked_by)} asked for it.`;
   const asker = `The agent ${agent} of the platform ${quoted(subject.platform_name)} asks to act for ${nameOf(subject)}.${person} ${runner} The agent could:`;
   return {

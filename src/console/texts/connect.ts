@@ -5,6 +5,9 @@ export const CONNECT = {
   isDomain: "(verified domain)",
   draft: (product: string) =>
     `${product} is a draft. Only members of its publisher can connect to it, to test it.`,
+  unproved: (publisher: string, product: string) =>
+    `An account that calls itself “${publisher}” runs “${product}”. It has proved no domain. Approve only if you know it.`,
+  runBy: (publisher: string) => `An account that calls itself ${publisher}. It has proved no domain`,
   label: (product: string) => `${product} says that this is for its account`,
   lendsNothing: "Connecting lends nothing yet. Each agent must ask you first, and you can refuse.",
   can: "If you connect, the product can:",

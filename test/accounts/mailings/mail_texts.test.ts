@@ -19,6 +19,14 @@ test("a mail about one request says who asks, for what and until when", () => {
   expect(text).toContain("Look at the request: https://deputize.example.com/console/requests/req_1");
 });
 
+test("a mail names a publisher that has no verified domain", () => {
+  const request = subject({ publisher_name: "Shop Ltd" });
+  const { text } = renderMail(mailContent("request_waits", [request], ONE), PLACE);
+  expect(text).toContain(
+    "An account that calls itself “Shop Ltd” runs this platform. It has proved no domain.",
+  );
+});
+
 test("a mail quotes the purpose in the words of whoever asks", () => {
   const { text } = renderMail(
     mailContent("request_waits", [subject({ purpose: "Refund customers who cancel" })], ONE),

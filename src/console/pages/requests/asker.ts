@@ -8,11 +8,14 @@ import { day, deadline, facts, time } from "../../elements/values.ts";
  * Returns who asks and why, as the first thing on the page. Without a verified domain, a warning is in the
  * same place.
  */
-export function introduction({ texts: { request: words, asking } }: Visit, request: RequestAnswer): Html {
+export function introduction(
+  { texts: { request: words, asking, connect } }: Visit,
+  request: RequestAnswer,
+): Html {
   const { publisher, platform, purpose } = request;
   return html`${
-    publisher === null
-      ? html`<p class="unverified">${words.unverified(platform.name)}</p>`
+    publisher === null || publisher.domain === null
+      ? html`<p class="unverified">${publisher === null ? words.unverified(platform.name) : connect.unproved(publisher.name, platform.name)}</p>`
       : html`<p>${words.product} <strong><bdi>${publisher.name}</bdi></strong> <span class="verified"><span aria-hidden="true">✓ </span>${publisher.domain}<span class="hidden-label"> ${words.isDomain}</span></span></p>`
   }
     ${
@@ -53,7 +56,9 @@ export function asker(visit: Visit, request: RequestAnswer): Html {
       words.publisher,
       publisher === null
         ? html`<span class="quiet">${words.unpublished}</span>`
-        : words.published(publisher.name, publisher.domain),
+        : publisher.domain === null
+          ? texts.connect.runBy(publisher.name)
+          : words.published(publisher.name, publisher.domain),
     ],
     [
       words.key,
