@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startApi, type TestApi } from "../../support/api.ts";
-import { connect, lend, publisher } from "../../support/two_companies.ts";
+import { createAgent } from "../../support/platform_world.ts";
+import { ask, connect, lend, publisher } from "../../support/two_companies.ts";
 import { browserOf } from "../support/console.ts";
 
 let api: TestApi;
@@ -33,4 +34,13 @@ test("a customer sees the connected products, narrows one, and ends it", async (
   expect(ended.words).toContain("The connection has ended.");
   expect(ended.words).toContain("No product is connected.");
   expect((await open(path)).status).toBe(404);
+});
+
+test("a customer reads on a request that nobody has proved the domain of the publisher", async () => {
+  const customer = await connect(api, await publisher(api));
+  const id = await ask(api, customer, { agentId: await createAgent(api.client(), customer) });
+  const page = await browserOf(api, customer.person.client).open(`/console/requests/${id}`);
+  expect(page.words).toContain(
+    "An account that calls itself “Shop Ltd” runs “Shop”. It has proved no domain. Approve only if you know it.",
+  );
 });
