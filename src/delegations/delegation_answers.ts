@@ -12,7 +12,7 @@ import { allowsOnce } from "./requests/agent_requests.ts";
 const linkedCertificate = z
   .string()
   .nullable()
-  .describe("A second certificate that the same approval created, with other scopes");
+  .describe("The second certificate of the same approval, with other scopes");
 
 const agentFacts = z.object({
   name: z.string(),

@@ -76,7 +76,7 @@ export const PRINCIPAL_ID = /^[0-9a-f]{32}$/;
 /** The scopes that a platform accepts from a principal, and the time until which it accepts them. */
 export const acceptanceBody = z.object({
   scopes: scopeList.describe(
-    "The scopes accepted from the principal; custom scopes must be listed one by one, without wildcards",
+    "The scopes accepted from the principal; custom scopes one by one, without wildcards",
   ),
   accepted_until: isoTimeInput
     .nullish()
@@ -103,14 +103,14 @@ export type AgentType = z.infer<typeof agentType>;
 const noOwnKey = z
   .null("the vault creates the agent's key: omit this field")
   .optional()
-  .describe("Not supported: an agent cannot bring its own key");
+  .describe("Not supported: the service makes the key");
 
 /** The fields with which a call could choose the agent's key. See {@link requireCustodial}. */
 export const custodyFields = {
   custody_mode: z
     .enum(["custodial", "self_custody"])
     .optional()
-    .describe("Defaults to custodial; self_custody is not available yet"),
+    .describe("self_custody is not available yet"),
   public_key_json: noOwnKey,
   public_key: noOwnKey,
 };

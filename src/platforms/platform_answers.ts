@@ -58,7 +58,7 @@ const registeredFields = z.object({
 export const declaredBy = z
   .object({ cluster_id: z.string(), namespace: z.string().nullable(), name: z.string().nullable() })
   .nullable()
-  .describe("The Kubernetes object in which it is changed; null if there is none");
+  .describe("The Kubernetes object that declares it, if there is one");
 
 /** A platform, as the API returns it without secrets. */
 export const platformAnswer = registeredFields.extend({

@@ -14,7 +14,7 @@ const answer = z.object({ decision: z.string(), decision_reason: z.string() });
 
 const NOTES = {
   "X-Service-Decision": "allow, deny, refuse, indeterminate or none",
-  "X-Service-Decision-Reason": "The decision's reason, or an error code if there is no decision",
+  "X-Service-Decision-Reason": "The decision's reason, or an error code without a decision",
 };
 const AUTHORITY_NOTES = {
   "X-Service-Human-Id": "With a decision: the account root on whose authority the agent acts",

@@ -53,7 +53,30 @@ function nameAll(operations: readonly Operation[], given: Record<string, Json>):
   for (const { schema, suggestion, media } of operations.flatMap(schemasOf)) {
     media.schema = nameSchemas(schema, suggestion, choose, named);
   }
+  for (const parameter of operations.flatMap(({ parameters }) => parameters)) {
+    parameter.schema = nameSchemas(parameter.schema as Json, "", choose, named);
+  }
+  shareDescriptions(operations, named);
   return sorted([...named]);
+}
+
+/** Moves the description of a string or map from its references to the component, if all have the same. */
+function shareDescriptions(operations: readonly Operation[], named: ReadonlyMap<string, Json>): void {
+  const places = new Map<unknown, Json[]>();
+  const visit = (part: unknown): void => {
+    if (typeof part !== "object" || part === null) return;
+    const { $ref } = part as Json;
+    if (typeof $ref === "string") places.set($ref, [...(places.get($ref) ?? []), part as Json]);
+    for (const member of Object.values(part)) visit(member);
+  };
+  visit([operations, ...named.values()]);
+  for (const [name, schema] of named) {
+    const references = places.get(`#/components/schemas/${name}`) ?? [];
+    const [description, ...others] = new Set(references.map((reference) => reference.description));
+    if (schema.properties !== undefined || description === undefined || others.length > 0) continue;
+    schema.description = description;
+    for (const reference of references) delete reference.description;
+  }
 }
 
 function schemasOf({ operationId, requestBody, responses }: Operation) {
@@ -110,13 +133,20 @@ function responsesOf({ operationId, responses }: Operation): Part[] {
   }));
 }
 
+/** Short names of the most frequent responses. */
+const FREQUENT: Readonly<Record<string, string>> = {
+  invalid_request: "invalid",
+  idempotency_conflict: "conflict",
+};
+
 /** Returns a short name for a response with error codes. Hundreds of references repeat it. */
 function nameOf(status: string, response: Response): string | undefined {
   if (status === "default") return "error";
   const [shortest, ...others] = (response["x-error-codes"] ?? []).toSorted(
     (one, other) => one.length - other.length,
   );
-  return shortest === undefined || others.length === 0 ? shortest : `${shortest}_and_${others.length}`;
+  if (shortest === undefined || others.length > 0) return shortest && `${shortest}_and_${others.length}`;
+  return FREQUENT[shortest] ?? shortest;
 }
 
 /** Replaces parts that occur at least twice by references, and returns the components that these refer to. */

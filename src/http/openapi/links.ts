@@ -38,7 +38,9 @@ export function linksOf({ path, operation }: Placed, all: readonly Placed[]): Re
     const needed = namesIn(other);
     const isKnown = needed.every((name) => members.includes(name) || inPath.includes(name));
     const isReader =
-      /^get_(?!audit|published)/.test(reader.operationId) && other.endsWith("}") && other !== path;
+      /^get_(?!audit|published|connected|customer)/.test(reader.operationId) &&
+      other.endsWith("}") &&
+      other !== path;
     return isReader && isKnown && needed.some((name) => members.includes(name));
   });
   const links = readers.map(({ path: other, operation: { operationId } }): [string, Json] => {

@@ -5,9 +5,9 @@ import { withParts } from "./schema_parts.ts";
 export type ChooseName = (suggestion: string, schema: Json) => string;
 
 /**
- * Returns the schema with a reference in place of each object schema, and adds these object schemas to
- * `named`. Throws if two different schemas have the same name. Descriptions do not count: a reference has its
- * own description.
+ * Returns the schema with a reference in place of each object schema and of each string or map that `choose`
+ * names otherwise than its place, and adds these schemas to `named`. Throws if two different schemas have the
+ * same name. Descriptions do not count: a reference has its own description.
  */
 export function nameSchemas(
   schema: Json,
@@ -17,14 +17,16 @@ export function nameSchemas(
 ): Json {
   const name = choose(suggestion, schema);
   const inner = withParts(schema, (part, member) => nameSchemas(part, `${name}${member}`, choose, named));
-  if (inner.type !== "object" || inner.properties === undefined) return inner;
-  const known = named.get(name) ?? inner;
+  const isObject = inner.type === "object" && inner.properties !== undefined;
+  const isValue = !isObject && (inner.type === "string" || inner.type === "object") && name !== suggestion;
+  if (!isObject && !isValue) return inner;
+  const { description, ...form } = inner;
+  const known = named.get(name) ?? (isObject ? inner : form);
   if (formOf(known) !== formOf(inner)) {
     throw new Error(`Two different schemas of the OpenAPI document are named ${name}`);
   }
   named.set(name, known);
   const $ref = `#/components/schemas/${name}`;
-  const { description } = inner;
   return description === undefined || description === known.description ? { $ref } : { $ref, description };
 }
 

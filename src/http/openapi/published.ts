@@ -119,8 +119,8 @@ function describeSuccess(operation: Operation, links: Record<string, Json>): voi
 }
 
 /**
- * Error codes that the default response describes: those of every route, of missing credentials, of callers
- * whose role does not allow the call, and of ids that name nothing.
+ * Error codes that the default response describes: those of every route, of malformed calls, of missing
+ * credentials, of callers whose role does not allow the call, and of ids that name nothing.
  */
 export const DEFAULT_CODES: readonly string[] = [
   ...EVERY_ROUTE,
@@ -132,6 +132,7 @@ export const DEFAULT_CODES: readonly string[] = [
     "forbidden",
     "key_not_allowed",
     "not_found",
+    "invalid_request",
   ],
 ];
 
@@ -204,7 +205,7 @@ function anyCall(): Response {
   const description = "Whole seconds after which the call may be repeated; with 429 and 503";
   return {
     description:
-      "Errors that any call can return, 401 without a valid session or API key, 403 for people whose role is not in `x-roles`, and for API keys whose role is neither `full` nor in `x-key-roles`, and 404 for an id that names nothing of the caller's",
+      "Errors that any call can return, 400 for a malformed call, 401 without a valid session or API key, 403 for people whose role is not in `x-roles`, and for API keys whose role is neither `full` nor in `x-key-roles`, and 404 for an id that names nothing of the caller's",
     headers: { "Retry-After": { description, schema: { type: "string", pattern: "^[0-9]+$" } } },
     content: { "application/json": { schema: error } },
     "x-error-codes": [...DEFAULT_CODES],
