@@ -42,8 +42,11 @@ export function isRead(record: ProductRecord): record is ProductRecord & Read {
   return record.consented_at !== null;
 }
 
-/** Selects the live connections of an account with other accounts' platforms. */
-export function selectProducts(db: Database, { accountId, now }: { accountId: string; now: Date }) {
+/**
+ * Returns columns about the connection `c`: the last call with one of its API keys, and the numbers of its
+ * live agents and delegations.
+ */
+export function useOf(db: Database | Transaction, now: Date) {
   const live = db("certificates as t")
     .whereRaw("t.connection_id = c.connection_id and t.status = 'approved'")
     .whereRaw("(t.expires_at is null or t.expires_at > ?)", [lastSecond(now)])
@@ -57,6 +60,11 @@ export function selectProducts(db: Database, { accountId, now }: { accountId: st
   const agents = db("agents as g")
     .whereRaw("g.connection_id = c.connection_id and g.disabled_at is null")
     .select(db.raw("count(*)::int"));
+  return [used.as("last_used_at"), agents.as("agents"), live.as("delegations")];
+}
+
+/** Selects the live connections of an account with other accounts' platforms. */
+export function selectProducts(db: Database, { accountId, now }: { accountId: string; now: Date }) {
   return db("connections as c")
     .join("platforms as p", "p.platform_id", "c.product_id")
     .join("accounts as o", "o.account_id", "p.account_id")
@@ -78,9 +86,7 @@ export function selectProducts(db: Database, { accountId, now }: { accountId: st
       "c.customer_name",
       "c.allowed_scopes",
       "c.created_at",
-      used.as("last_used_at"),
-      agents.as("agents"),
-      live.as("delegations"),
+      ...useOf(db, now),
       "n.consent",
       "n.scopes as consent_scopes",
       "n.consented_at",

@@ -4,6 +4,7 @@ import type { ActionLimits } from "../rates/action_limits.ts";
 import type { Route } from "../route.ts";
 import { type AuthorizeDeps, authorizeRoute, oauthMetadataRoute, pushRoute } from "./authorize_routes.ts";
 import { createAuthenticateClient } from "./client_authentication.ts";
+import { customerRoutes } from "./customer_routes.ts";
 import { approveConnectRoute, connectRequestRoute } from "./decision_routes.ts";
 import { productRoutes } from "./product_routes.ts";
 import { rotateSigningSecretRoute } from "./signing_secret.ts";
@@ -24,5 +25,6 @@ export function connectRoutes(deps: ConnectDeps): Route[] {
     connectRequestRoute(deps),
     approveConnectRoute(deps),
     ...productRoutes(deps),
+    ...customerRoutes(deps),
   ];
 }

@@ -9,6 +9,7 @@ import { channelPage } from "./pages/channel.ts";
 import { clusterNamespacePage } from "./pages/cluster_namespace.ts";
 import { clustersPage } from "./pages/clusters.ts";
 import { connectPage } from "./pages/connect/connect.ts";
+import { customerPage, customersPage } from "./pages/connect/customers.ts";
 import { productPage, productsPage } from "./pages/connect/products.ts";
 import { creditPage } from "./pages/credit.ts";
 import { certificateFilePage, delegationPage } from "./pages/delegations/delegation.ts";
@@ -87,6 +88,8 @@ export const consolePages: readonly Page[] = [
   connectPage,
   productsPage,
   productPage,
+  customersPage,
+  customerPage,
   organizationPage,
   organizationSettingsPage,
   memberPage,

@@ -35,22 +35,29 @@ const unpublishing = (platformId: string): { holds: Sql; meanwhile: Sql } => ({
   ],
 });
 
-/** A call about a connection that another call ends. */
-function ending(method: string, body: object | undefined, gets: string): RaceRow {
+/** A call of the customer or the publisher about a connection that another call ends. */
+function ending(by: "customer" | "publisher", call: (path: string) => Call, gets: string): RaceRow {
   return {
     title: "that another call ends",
     gets: [gets],
     async prepare(api) {
-      const { person, connectionId } = await connect(api, await publisher(api));
-      const path = `/v1/service/connected-products/${connectionId}`;
+      const shop = await publisher(api);
+      const { person, connectionId } = await connect(api, shop);
+      const path =
+        by === "customer"
+          ? `/v1/service/connected-products/${connectionId}`
+          : `/v1/service/platforms/${shop.platform.platformId}/customers/${connectionId}`;
+      const { client } = by === "customer" ? person : shop.person;
       return {
         holds: ["select from connections where connection_id = $1 for share", connectionId],
         meanwhile: ["update connections set removed_at = now() where connection_id = $1", connectionId],
-        call: () => person.client.call(method, path, { ...(body && { body }) }),
+        call: () => client.call(...call(path)),
       };
     },
   };
 }
+
+type Call = [method: string, path: string, more?: { body: object }];
 
 /** Races of connecting a customer. Refusals of the exchange have no code of this service. */
 export const connectRaces: Record<string, RaceRow[]> = {
@@ -76,8 +83,16 @@ export const connectRaces: Record<string, RaceRow[]> = {
       },
     },
   ],
-  narrow_connected_product: [ending("PATCH", { allowed_scopes: ["data:read"] }, "404 not_found")],
-  end_connected_product: [ending("DELETE", undefined, "200")],
+  narrow_connected_product: [
+    ending(
+      "customer",
+      (path) => ["PATCH", path, { body: { allowed_scopes: ["data:read"] } }],
+      "404 not_found",
+    ),
+  ],
+  end_connected_product: [ending("customer", (path) => ["DELETE", path], "200")],
+  rotate_customer_key: [ending("publisher", (path) => ["POST", `${path}/rotate-key`], "404 not_found")],
+  remove_customer: [ending("publisher", (path) => ["DELETE", path], "200")],
   oauth_token: [
     {
       title: "of a platform that another call unpublishes",

@@ -6,6 +6,7 @@ import type { SessionAnswer } from "../../accounts/sessions/session_routes.ts";
 import type { ChannelAnswer } from "../../channels/routes.ts";
 import type { ClusterApproverAnswer } from "../../clusters/approver_routes.ts";
 import type { NamespaceBindingAnswer } from "../../clusters/namespace_routes.ts";
+import type { CustomerAnswer } from "../../connect/customer_routes.ts";
 import type { ConnectRequestAnswer } from "../../connect/decision_routes.ts";
 import type { ProductAnswer } from "../../connect/product_routes.ts";
 import type { UseAnswer } from "../../delegations/certificates/certificate_use.ts";
@@ -155,6 +156,10 @@ export type Answers = {
   get_connected_product: ProductAnswer;
   narrow_connected_product: ProductAnswer;
   end_connected_product: { removed_at: string };
+  list_customers: PageOf<CustomerAnswer>;
+  get_customer: CustomerAnswer;
+  rotate_customer_key: RotatedKey;
+  remove_customer: { removed_at: string };
   approve_connect_request: { redirect_to: string };
 };
 

@@ -60,8 +60,41 @@ export const PRODUCTS = {
     "It stops at the same moment: its agents can do nothing for you, and it can ask for nothing. This cannot be undone. You can connect again, but nothing that ended comes back.",
 };
 
-/** Notices of the pages about products. */
+/** Texts of the pages about the customers of a platform. */
+export const CUSTOMERS = {
+  title: (platform: string) => `Customers of ${platform}`,
+  lead: "Accounts that have connected to this platform. You see the name that each chose to show, and what happens at its connection.",
+  link: "Customers",
+  none: "Nobody has connected yet. Send people to the authorization endpoint with a redirect URI of this platform.",
+  nothing: "No customer matches.",
+  filter: "Filter customers",
+  search: "Part of the name",
+  state: "Show",
+  states: { active: "connected", ended: "ended" },
+  name: "Name",
+  connected: "Connected",
+  ended: "Ended",
+  delegations: "Live delegations",
+  used: "Last used",
+  agents: "Agents",
+  about: "About the connection",
+  scopes: "Agents may be lent at most",
+  account: "Account id (org_id)",
+  connection: "Connection id",
+  stored:
+    "Store your own rows under the connection id. If the customer leaves and returns, the id is a new one.",
+  rotate: "Replace the API key",
+  rotateLead: "You get a new key of this connection, shown once, and the event connection.key_rotated.",
+  onceMade: "The key was replaced before, and was shown then. If nobody kept it, replace the key again.",
+  back: "Back to the customer",
+  end: "End the connection",
+  endLead:
+    "The API key ends, agents stop, and the customer's delegations end at the same moment. This cannot be undone. The customer can connect again.",
+};
+
+/** Notices of the pages about products and customers. */
 export const PRODUCT_NOTICES = {
+  customer_ended: "The customer's connection has ended.",
   product_narrowed: "Its agents can be lent less from now on.",
   product_ended: "The connection has ended. No decision allows its agents anything.",
 };

@@ -25,6 +25,7 @@ export const SCHEMA_NAMES: Readonly<Record<string, string>> = {
   ConfirmPlatformAdoptionAnswer: "Adoption",
   GetConnectionAnswer: "Connection",
   GetConnectedProductAnswer: "ConnectedProduct",
+  GetCustomerAnswer: "Customer",
   CreateApiKeyBodyAgentId: "Id",
   CreateAgentBodyName: "Name",
   ChangeConnectionBodyVerifierId: "LongName",

@@ -19,7 +19,7 @@ const connectionSettings = z.object({
   verifier_id: verifierName.describe("The name that operations are bound to; at first the connection's id"),
   registry_answers: z
     .boolean()
-    .describe("Whether AuthZEN questions without a proof are answered from the registry; at first not"),
+    .describe("Whether the registry answers AuthZEN questions without a proof; at first not"),
   outside_verifiers: outsideVerifiers,
 });
 
@@ -77,6 +77,13 @@ export function setCallbackRoute(deps: Deps): Route {
   });
 }
 
+/** A new API key, and the prefix of the key that it replaces. */
+export const rotatedKey = z.object({
+  api_key: z.string().describe("Shown once"),
+  api_key_prefix: z.string(),
+  previous_prefix: z.string(),
+});
+
 /** `POST /v1/service/connections/{connection_id}/rotate-key`: replaces the API key. */
 export function rotateKeyRoute(deps: Deps): Route {
   return route({
@@ -93,11 +100,7 @@ export function rotateKeyRoute(deps: Deps): Route {
     body: rotationBody,
     answer: {
       status: 200,
-      schema: z.object({
-        api_key: z.string().describe("Shown once"),
-        api_key_prefix: z.string(),
-        previous_prefix: z.string(),
-      }),
+      schema: rotatedKey,
       description: "The new key; the previous one is valid until the grace is over",
     },
     errors: ["not_found", "action_limited"],

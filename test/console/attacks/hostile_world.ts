@@ -16,7 +16,7 @@ const FILLED: Record<string, readonly string[]> = {
   audit_events: ["decision_reason", "required_scope", "verifier_platform_name", "verifier_organization_name"],
   certificates: ["approved_scope", "revoke_reason"],
   cluster_approvers: ["cluster_id", "username"],
-  connections: ["verifier_id", "callback_url", "outside_verifiers"],
+  connections: ["verifier_id", "callback_url", "outside_verifiers", "customer_name"],
   delegation_requests: ["requested_scope", "constraints", "object_name", ...DECLARED],
   organization_activity: ["actor_email", "target", "operation"],
   organization_invitations: ["email"],

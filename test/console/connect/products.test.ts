@@ -44,3 +44,25 @@ test("a customer reads on a request that nobody has proved the domain of the pub
     "An account that calls itself “Shop Ltd” runs “Shop”. It has proved no domain. Approve only if you know it.",
   );
 });
+
+test("a publisher finds a customer, replaces the API key, and ends the connection", async () => {
+  const shop = await publisher(api);
+  const customer = await connect(api, shop);
+  const { open } = browserOf(api, shop.person.client);
+  const platform = await open(`/console/platforms/${shop.platform.platformId}`);
+  const list = await open(platform.element("link", /<a href="([^"]*\/customers)"/));
+  expect(list.words).toMatch(/Customer & Sons .* 0 not yet/);
+  const path = list.element("link", /<a href="([^"]*)"><bdi>Customer/);
+  const one = await open(path);
+  expect(one.words).toContain(customer.connectionId);
+  const rotated = await one.send("rotate", { grace_seconds: "0" });
+  expect(rotated.words).toContain(`The former key, ${customer.apiKeyPrefix}…, has ended.`);
+  const ended = await (await open(path)).send("end");
+  expect(ended.path).toBe(`${path.split("/").slice(0, -1).join("/")}?notice=customer_ended`);
+  expect(ended.words).toContain("Nobody has connected yet.");
+  const after = await open(path);
+  expect(after.text).not.toContain('value="end"');
+  expect((await open(`${path.split("/").slice(0, -1).join("/")}?state=ended`)).words).toContain(
+    "Customer & Sons",
+  );
+});

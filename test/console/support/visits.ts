@@ -3,6 +3,7 @@ import { addSeconds } from "../../../src/clock.ts";
 import { connectScene } from "../../connect/scene.ts";
 import type { TestApi } from "../../support/api.ts";
 import { delegated, registerPlatform, selfRequest } from "../../support/platform_world.ts";
+import { connect, publisher } from "../../support/two_companies.ts";
 import { delegationViewer } from "../delegations/delegation_viewer.ts";
 import { historyViewer } from "../history/viewer.ts";
 import { organizationOf } from "../organization/organization.ts";
@@ -37,6 +38,14 @@ async function connectedViewer(api: TestApi): Promise<Seen> {
   const shop = await product();
   const { body } = await exchange(shop, await code(shop, person));
   return { ...browserOf(api, person.client), ids: { connection: String(body.connection_id) } };
+}
+
+/** A publisher with a customer. */
+async function publisherViewer(api: TestApi): Promise<Seen> {
+  const { person, platform } = await publisher(api);
+  const { connectionId } = await connect(api, { platform });
+  const ids = { platform: platform.platformId, connection: connectionId };
+  return { ...browserOf(api, person.client), ids };
 }
 
 async function customerViewer(api: TestApi): Promise<Seen> {
@@ -110,6 +119,11 @@ export const visits: Record<string, Reached> = {
   credit: { viewer: "busy", path: "/console/credit" },
   products: { viewer: connectedViewer, path: "/console/products" },
   product: { viewer: connectedViewer, path: ({ connection }) => `/console/products/${connection}` },
+  customers: { viewer: publisherViewer, path: ({ platform }) => `/console/platforms/${platform}/customers` },
+  customer: {
+    viewer: publisherViewer,
+    path: ({ platform, connection }) => `/console/platforms/${platform}/customers/${connection}`,
+  },
   connect: { viewer: customerViewer, path: ({ request }) => `/console/connect/${request}` },
   organization: { viewer: organizationOf, path: "/console/organization" },
   organization_settings: { viewer: organizationOf, path: "/console/organization/settings" },

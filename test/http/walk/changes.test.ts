@@ -8,7 +8,7 @@ test("every call that can end or narrow authority or access has the limit of suc
       ...["revoke_delegation", "deny_delegation_request", "logout", "end_session", "leave_organization"],
       ...["change_organization_member", "unpublish_platform", "change_platform", "change_connection"],
       ...["replace_accepted_principals", "rotate_api_key", "end_former_api_keys", "pause_callback"],
-      ...["promote_webhook_secret", "rotate_signing_secret"],
+      ...["promote_webhook_secret", "rotate_signing_secret", "rotate_customer_key"],
     ]),
   );
   expect(ending.filter((id) => /^(approve|accept|register|request|link|publish|invite)_/.test(id))).toEqual(

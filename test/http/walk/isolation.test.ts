@@ -36,7 +36,10 @@ const places = contract.operations.flatMap((operation) =>
 function idAt({ place, name }: IdPlace, scene: Scene): string {
   if (place.endsWith("subject.id")) return scene.agentId;
   if (place.endsWith("resource.id")) return scene.platform.connectionId;
-  return { ...idsOf(scene), session_id: "theirs", resource_id: "theirs" }[name] ?? unknown(place);
+  return (
+    { ...idsOf(scene), org_id: scene.person.accountId, session_id: "theirs", resource_id: "theirs" }[name] ??
+    unknown(place)
+  );
 }
 
 function unknown(place: string): never {

@@ -62,6 +62,14 @@ export const otherwise: Record<string, { answers: string; own?: string; customer
       { answers: "404", own: "404", why: "the connection of the caller's own platform is no product" },
     ]),
   ),
+  ...Object.fromEntries(
+    ["get_customer", "rotate_customer_key", "remove_customer"].flatMap((operation) =>
+      ["platform_id", "connection_id"].map((name) => [
+        `${operation} path.${name}`,
+        { answers: "404", own: "404", why: "the connection of the caller's own platform is no customer" },
+      ]),
+    ),
+  ),
   "get_principal path.human_id": { answers: "200", why: "public keys are public" },
   "get_revocation_list path.human_id": { answers: "200", why: "revocation lists are public" },
   "list_delegations query.connection_id": { answers: "nothing", why: "a list" },
@@ -76,6 +84,7 @@ export const otherwise: Record<string, { answers: string; own?: string; customer
     own: "404",
     why: "a draft is published nowhere",
   },
+  "list_customers query.org_id": { answers: "nothing", own: "nothing", customer: "404", why: "a list" },
   "list_organization_activity query.account_id": {
     answers: "nothing",
     own: "nothing",

@@ -72,9 +72,13 @@ async function readByCustomer(api: TestApi, scene: Scene) {
 }
 
 /** Connects a new customer to the scene's platform. */
-async function connectedTo(api: TestApi, { person, platform }: Scene) {
-  const customer = await connect(api, { person, platform }, { scopes: [SCOPE] });
-  return { person: customer.person, path: `/v1/service/connected-products/${customer.connectionId}` };
+async function connectedTo(api: TestApi, scene: Scene) {
+  const { person, connectionId } = await connect(api, scene, { scopes: [SCOPE] });
+  return {
+    person,
+    path: `/v1/service/connected-products/${connectionId}`,
+    customer: `${platformPath(scene)}/customers/${connectionId}`,
+  };
 }
 
 const principalsPath = (scene: Scene) => `${platformPath(scene)}/accepted-principals`;
@@ -365,6 +369,21 @@ export const ordinaryCalls: Record<string, Calls> = {
     const { person, path } = await connectedTo(api, scene);
     return [await person.client.call("DELETE", path)];
   },
+  list_customers: async (api, scene) => {
+    await connectedTo(api, scene);
+    const path = `${platformPath(scene)}/customers`;
+    return [await scene.person.client.get(path), await scene.keyed("GET", `${path}?state=ended`)];
+  },
+  get_customer: async (api, scene) => {
+    const { customer } = await connectedTo(api, scene);
+    return [await scene.person.client.get(customer), await scene.keyed("GET", customer)];
+  },
+  rotate_customer_key: async (api, scene) => [
+    await scene.person.client.post(`${(await connectedTo(api, scene)).customer}/rotate-key`),
+  ],
+  remove_customer: async (api, scene) => [
+    await scene.person.client.call("DELETE", (await connectedTo(api, scene)).customer),
+  ],
   oauth_token: async (api, scene) => {
     const { form, requestId, verifier } = await begunByProduct(api, scene);
     const { owner, customer } = { owner: scene.person, customer: await api.person() };

@@ -84,7 +84,11 @@ function connection(visit: Visit, { platform }: Loaded): Html {
 function more(visit: Visit, { platform }: Loaded): Html {
   const words = visit.texts.platforms;
   const path = `/platforms/${platform.platform_id}`;
-  return html`<section class="card"><h2>${words.authority}</h2>
+  return html`<section class="card"><h2>${visit.texts.customers.link}</h2>
+      <p class="quiet">${visit.texts.customers.lead}</p>
+      <p><a href=${visit.at(`${path}/customers`)}>${visit.texts.customers.link}</a></p>
+    </section>
+    <section class="card"><h2>${words.authority}</h2>
       <p class="quiet">${words.authorityLead}</p>
       <p><a href=${visit.at(`${path}/accepted`)}>${words.authorityLink}</a></p>
     </section>

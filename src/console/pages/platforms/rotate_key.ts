@@ -1,5 +1,6 @@
 import { addSeconds } from "../../../clock.ts";
-import { html } from "../../../html/html.ts";
+import { type Html, html } from "../../../html/html.ts";
+import type { RotatedKey } from "../../../platforms/api_keys/rotate_key.ts";
 import type { ConnectionAnswer } from "../../../platforms/connections/connection_key_routes.ts";
 import type { Fields } from "../../core/forms.ts";
 import { type Outcome, page, type Visit } from "../../core/page.ts";
@@ -31,17 +32,7 @@ export const rotateKeyPage = page<ConnectionAnswer>({
         form(visit, {
           name: FORM,
           once: true,
-          content: choiceField(visit, {
-            form: FORM,
-            name: "grace_seconds",
-            label: words.grace,
-            value: USUAL_GRACE,
-            choices: words.graces.map(({ seconds, label, hint }) => ({
-              value: String(seconds),
-              label,
-              ...(hint !== undefined && { hint }),
-            })),
-          }),
+          content: graceField(visit, FORM),
           submit: words.rotateSubmit,
         })
       }`;
@@ -63,26 +54,49 @@ function address({ at, params }: Visit): string {
 }
 
 async function rotate(visit: Visit, fields: Fields): Promise<Outcome> {
-  const { call, params, texts, now } = visit;
+  const { call, params, texts } = visit;
   const words = texts.connections;
-  const grace = Number(fields.get("grace_seconds") || Number.NaN);
-  const { api_key, previous_prefix } = await call("rotate_api_key", {
-    params,
-    body: { grace_seconds: grace },
-    once: true,
-  });
-  const end = addSeconds(now, grace);
+  const grace_seconds = graceOf(fields);
+  const rotated = await call("rotate_api_key", { params, body: { grace_seconds }, once: true });
   return {
     title: words.rotatedTitle,
-    content: html`<p class="lead">${words.rotatedLead}</p>
-      ${shownOnce(texts, { id: "api-key", label: words.newKey, text: api_key, file: "api-key.txt" })}
-      <p>${
-        grace === 0
-          ? words.formerEnded(previous_prefix)
-          : html`${words.formerGood(previous_prefix)} ${time(end)} (${countdown(visit, end)})`
-      }</p>
+    content: html`${newKey(visit, rotated, grace_seconds)}
       <p>${words.tryKey}</p>
       ${copyBlock(texts, { id: "try-key", text: tryKeyLine(visit, params.connection_id ?? "") })}
       <p class="actions"><a class="button" href=${address(visit)}>${words.back}</a></p>`,
   };
+}
+
+/** Returns the field for how long the present key remains valid. */
+export function graceField(visit: Visit, form: string): Html {
+  const words = visit.texts.connections;
+  return choiceField(visit, {
+    form,
+    name: "grace_seconds",
+    label: words.grace,
+    value: USUAL_GRACE,
+    choices: words.graces.map(({ seconds, label, hint }) => ({
+      value: String(seconds),
+      label,
+      ...(hint !== undefined && { hint }),
+    })),
+  });
+}
+
+/** Reads the {@link graceField}, in seconds. Returns `NaN`, which the API refuses, if it is empty. */
+export function graceOf(fields: Fields): number {
+  return Number(fields.get("grace_seconds") || Number.NaN);
+}
+
+/** Returns the new key, shown once, and says when the former one ends. */
+export function newKey(visit: Visit, { api_key, previous_prefix }: RotatedKey, graceSeconds: number): Html {
+  const words = visit.texts.connections;
+  const end = addSeconds(visit.now, graceSeconds);
+  return html`<p class="lead">${words.rotatedLead}</p>
+    ${shownOnce(visit.texts, { id: "api-key", label: words.newKey, text: api_key, file: "api-key.txt" })}
+    <p>${
+      graceSeconds === 0
+        ? words.formerEnded(previous_prefix)
+        : html`${words.formerGood(previous_prefix)} ${time(end)} (${countdown(visit, end)})`
+    }</p>`;
 }
