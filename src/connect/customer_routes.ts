@@ -4,7 +4,12 @@ import { pageOf, pageQuery, readPage } from "../input/pagination.ts";
 import { rotationBody } from "../input/platform_fields.ts";
 import { idText, isoTime, searchText } from "../input/schemas.ts";
 import type { RetireDeps } from "../platforms/api_keys/rotate_key.ts";
-import { rotatedKey } from "../platforms/connections/connection_routes.ts";
+import { endCustomerConnection } from "../platforms/connections/connection_changes.ts";
+import {
+  removedConnection,
+  rotatedKey,
+  withinRotations,
+} from "../platforms/connections/connection_routes.ts";
 import type { VaultSyncDeps } from "../platforms/sync_vault.ts";
 import type { ActionLimits } from "../rates/action_limits.ts";
 import { type Route, route } from "../route.ts";
@@ -12,7 +17,6 @@ import {
   type CustomerRecord,
   filterCustomers,
   findCustomer,
-  removeCustomer,
   requirePublisher,
   rotateCustomerKey,
 } from "./customers.ts";
@@ -110,10 +114,8 @@ function rotateRoute(deps: Deps): Route {
     async handle({ caller, params, body }) {
       const place = placeOf(caller, params);
       const { connection_id } = await findCustomer(deps.db, { ...place, now: deps.clock.now() });
-      // Counts per person, so that no member can use up the rotations of another.
-      const key = [connection_id, caller.person.accountId];
       const rotate = () => rotateCustomerKey(deps, place, body?.grace_seconds ?? 0);
-      return { body: await deps.actionLimits.within("rotate_secret", key, rotate) };
+      return { body: await withinRotations(deps, { connection_id, caller }, rotate) };
     },
   });
 }
@@ -130,12 +132,14 @@ function removeRoute(deps: Deps): Route {
     params,
     answer: {
       status: 200,
-      schema: z.object({ connection_id: z.string(), removed_at: isoTime }),
+      schema: removedConnection,
       description: "No decision allows anymore",
     },
     errors: ["not_found"],
     async handle({ caller, params }) {
-      const removedAt = await removeCustomer(deps, placeOf(caller, params));
+      const { accountId, platformId, connectionId } = placeOf(caller, params);
+      const party = { account_id: accountId, product_id: platformId };
+      const removedAt = await endCustomerConnection(deps, connectionId, party);
       return { body: { connection_id: params.connection_id, removed_at: removedAt.toISOString() } };
     },
   });

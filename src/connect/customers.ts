@@ -1,10 +1,8 @@
-import { containsText, type Database, type Transaction } from "../db/database.ts";
+import { containsText, type Database } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
 import { type RetireDeps, type RotatedKey, replaceKey } from "../platforms/api_keys/rotate_key.ts";
-import { endCustomerConnection } from "../platforms/connections/connection_changes.ts";
 import { findPlatform, lockConnection } from "../platforms/platform_record.ts";
-import type { VaultSyncDeps } from "../platforms/sync_vault.ts";
 import type { AccountCaller } from "../route.ts";
 import { useOf } from "./products.ts";
 
@@ -15,7 +13,6 @@ export type CustomerRecord = {
   /** The name that the customer chose to show. */
   org_name: string;
   allowed_scopes: string[];
-  api_key_prefix: string | null;
   created_at: Date;
   removed_at: Date | null;
   /** The last call with one of the connection's API keys, at most five minutes before the true time. */
@@ -51,18 +48,16 @@ export async function requirePublisher(
 
 /** Selects the connections of a platform's customers, also ended ones. */
 export function selectCustomers(
-  db: Database | Transaction,
+  db: Database,
   { accountId, platformId, now }: { accountId: string; platformId: string; now: Date },
 ) {
   return db("connections as c")
-    .leftJoin("api_keys as k", (on) => on.on("k.connection_id", "c.connection_id").onNull("k.retires_at"))
     .where({ "c.account_id": accountId, "c.product_id": platformId })
     .select<CustomerRecord[]>(
       "c.connection_id",
       "c.customer_account_id as org_id",
       "c.customer_name as org_name",
       "c.allowed_scopes",
-      "k.key_prefix as api_key_prefix",
       "c.created_at",
       "c.removed_at",
       ...useOf(db, now),
@@ -85,7 +80,7 @@ export function filterCustomers(
 
 /** Returns a customer of a platform. Throws `not_found`. */
 export async function findCustomer(
-  db: Database | Transaction,
+  db: Database,
   { connectionId, ...place }: CustomerPlace & { now: Date },
 ): Promise<CustomerRecord> {
   if (!isUuid(connectionId) || !isUuid(place.platformId)) throw new ApiError("not_found");
@@ -105,21 +100,16 @@ export async function rotateCustomerKey(
 ): Promise<RotatedKey> {
   const { rotated, retired } = await db.transaction(async (tx) => {
     await lockConnection(tx, place.connectionId);
-    const now = clock.now();
-    const { api_key_prefix, removed_at } = await findCustomer(tx, { ...place, now });
-    if (removed_at !== null || api_key_prefix === null) throw new ApiError("not_found");
-    const { accountId: account_id, connectionId: connection_id } = place;
-    const replaced = { account_id, connection_id, external_id: null, api_key_prefix };
-    return replaceKey(tx, secretBox, replaced, { graceSeconds, now });
+    const { accountId: account_id, platformId: product_id, connectionId: connection_id } = place;
+    const current = await tx("api_keys as k")
+      .join("connections as c", "c.connection_id", "k.connection_id")
+      .where({ "c.connection_id": connection_id, "c.account_id": account_id, "c.product_id": product_id })
+      .where({ "c.removed_at": null, "k.retires_at": null })
+      .first("k.key_prefix");
+    if (current === undefined) throw new ApiError("not_found");
+    const replaced = { account_id, connection_id, external_id: null, api_key_prefix: current.key_prefix };
+    return replaceKey(tx, secretBox, replaced, { graceSeconds, now: clock.now() });
   });
   apiKeys.forget(retired);
   return rotated;
-}
-
-/**
- * Ends a customer's connection for its publisher. A repeated call returns the same time. Throws `not_found`.
- */
-export async function removeCustomer(deps: VaultSyncDeps & RetireDeps, place: CustomerPlace): Promise<Date> {
-  await findCustomer(deps.db, { ...place, now: deps.clock.now() });
-  return endCustomerConnection(deps, place);
 }

@@ -1,12 +1,11 @@
 import { z } from "zod";
-import type { Database } from "../db/database.ts";
-import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
 import { pageOf, pageQuery, readPage } from "../input/pagination.ts";
 import { scopeList, shownDescriptions } from "../input/platform_fields.ts";
 import { idText, isoTime } from "../input/schemas.ts";
 import type { RetireDeps } from "../platforms/api_keys/rotate_key.ts";
 import { endCustomerConnection } from "../platforms/connections/connection_changes.ts";
+import { removedConnection } from "../platforms/connections/connection_routes.ts";
 import { pickDescriptions } from "../platforms/scope_descriptions.ts";
 import type { VaultSyncDeps } from "../platforms/sync_vault.ts";
 import { type Route, route } from "../route.ts";
@@ -131,25 +130,15 @@ function endRoute(deps: Deps): Route {
     params,
     answer: {
       status: 200,
-      schema: z.object({ connection_id: z.string(), removed_at: isoTime }),
+      schema: removedConnection,
       description: "No decision allows anymore",
     },
     errors: ["not_found"],
     async handle({ caller: { accountId }, params: { connection_id: connectionId } }) {
-      await requireCustomer(deps.db, accountId, connectionId);
-      const removedAt = await endCustomerConnection(deps, { accountId, connectionId });
+      const removedAt = await endCustomerConnection(deps, connectionId, { customer_account_id: accountId });
       return { body: { connection_id: connectionId, removed_at: removedAt.toISOString() } };
     },
   });
-}
-
-/** Throws `not_found` unless the account is the customer. The removal itself also accepts the publisher. */
-async function requireCustomer(db: Database, accountId: string, connectionId: string): Promise<void> {
-  if (!isUuid(connectionId)) throw new ApiError("not_found");
-  const theirs = { connection_id: connectionId, customer_account_id: accountId };
-  if ((await db("connections").where(theirs).first("connection_id")) === undefined) {
-    throw new ApiError("not_found");
-  }
 }
 
 function show(record: ProductRecord): ProductAnswer {

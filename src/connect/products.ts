@@ -46,7 +46,7 @@ export function isRead(record: ProductRecord): record is ProductRecord & Read {
  * Returns columns about the connection `c`: the last call with one of its API keys, and the numbers of its
  * live agents and delegations.
  */
-export function useOf(db: Database | Transaction, now: Date) {
+export function useOf(db: Database, now: Date) {
   const live = db("certificates as t")
     .whereRaw("t.connection_id = c.connection_id and t.status = 'approved'")
     .whereRaw("(t.expires_at is null or t.expires_at > ?)", [lastSecond(now)])

@@ -31,7 +31,8 @@ const LAST = `left join lateral (
 
 /**
  * Selects all deliveries of an endpoint, each with the connection and the account of its event: those of a
- * customer or of the platform. Add conditions on `d` (`webhook_deliveries`). */
+ * customer or of the platform. Add conditions on `d` (`webhook_deliveries`).
+ */
 export function selectDeliveries(db: Database, endpointId: string) {
   return db("webhook_deliveries as d")
     .join("webhook_endpoints as e", "e.endpoint_id", "d.endpoint_id")

@@ -120,7 +120,7 @@ describe("a publisher who replaces a customer's API key", () => {
     expect((await self(customer.apiKey)).status).toBe(401);
   });
 
-  test("finds no connection that has ended, and not the own one", async () => {
+  test("gets 404 after the connection has ended, and for the platform's own connection", async () => {
     const customer = await connect(api, shop);
     await customer.person.client.call("DELETE", `/v1/service/connected-products/${customer.connectionId}`);
     const own = { connectionId: shop.platform.connectionId } as Customer;

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { SIGN_IN } from "../../src/console/core/places.ts";
+import { connectScene } from "../connect/scene.ts";
 import { type Person, startApi, type TestApi } from "../support/api.ts";
 import { until } from "../support/process.ts";
 import { startTcpProxy } from "../support/surroundings/tcp_proxy.ts";
@@ -66,6 +67,16 @@ describe("while the database does not answer", () => {
 });
 
 describe("while the database is unavailable", () => {
+  test("the form that connects a product is not kept, because only its own page may lead to the product", async () => {
+    const { product, begun } = connectScene(first);
+    const { requestId } = await begun(await product());
+    const form = await browser.open(`/console/connect/${requestId}`);
+    proxy.cut();
+    const refused = await form.send("connect", { scopes: ["data:read"] });
+    proxy.mend();
+    expect([refused.status, refused.text.includes("Send it again")]).toEqual([503, false]);
+  });
+
   test("a form is kept, and can be sent again afterwards", async () => {
     const other = "other@example.test";
     const form = await browser.open("/console/organization/invite");

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { endCustomerConnection } from "../../src/platforms/connections/connection_changes.ts";
 import { stepBacklogs } from "../../src/webhooks/endpoint.ts";
 import { stepRecovery } from "../../src/webhooks/resend_and_recover.ts";
 import { connectScene } from "../connect/scene.ts";
@@ -10,7 +9,7 @@ import { deleteAccount } from "../support/account_codes.ts";
 import { startApi, type TestApi } from "../support/api.ts";
 import type { HttpAnswer } from "../support/http.ts";
 import { errorCode } from "../support/platform_world.ts";
-import { type Customer, connect, lend, type Publisher, publisher } from "../support/two_companies.ts";
+import { type Customer, connect, endFor, lend, type Publisher, publisher } from "../support/two_companies.ts";
 
 let api: TestApi;
 let harness: Harness;
@@ -40,11 +39,6 @@ async function shopWith(fields: Record<string, unknown>): Promise<Publisher> {
   return shop;
 }
 
-const end = ({ connectionId, person }: Customer) =>
-  endCustomerConnection(
-    { ...api, apiKeys: { forget: () => {} } } as Parameters<typeof endCustomerConnection>[0],
-    { accountId: person.accountId, connectionId },
-  );
 const pathOf = ({ connectionId }: { connectionId: string }, path: string) =>
   `/v1/service/connections/${connectionId}/${path}`;
 const call = ({ person, platform }: Publisher, method: string, path: string, body?: object) =>
@@ -131,7 +125,7 @@ describe("the deliveries of customers' events", () => {
     await settle();
     receiver.reply = () => 400;
     const customer = await connect(api, shop);
-    await end(customer);
+    await endFor(api, customer);
     await settle();
     const [removed] = items(await call(shop, "GET", "deliveries?event=connection.removed"));
     expect(removed).toMatchObject({ connection_id: customer.connectionId, state: "rejected" });
@@ -159,7 +153,7 @@ describe("the deliveries of customers' events", () => {
       if (callback_url !== null) expect((await call(shop, "POST", "callback/pause")).status).toBe(200);
       const customer = await connect(api, shop);
       await lend(api, customer);
-      await end(customer);
+      await endFor(api, customer);
       await settle();
       await settle();
       expect(receiver.requests).toEqual([]);

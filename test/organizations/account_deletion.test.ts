@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
-import { endCustomerConnection } from "../../src/platforms/connections/connection_changes.ts";
 import { browserOf } from "../console/support/console.ts";
 import { setScene } from "../http/walk/scene.ts";
 import { accountCode, addressCodes, changeAddress, deleteAccount } from "../support/account_codes.ts";
@@ -9,7 +8,7 @@ import { type Person, startApi, type TestApi } from "../support/api.ts";
 import { steeredClock } from "../support/clock.ts";
 import { actingFor, addMember } from "../support/members.ts";
 import { errorCode, registerPlatform, type TestPlatform } from "../support/platform_world.ts";
-import { connect, publisher } from "../support/two_companies.ts";
+import { connect, endFor, publisher } from "../support/two_companies.ts";
 
 const PLATFORMS = "/v1/service/platforms";
 
@@ -106,10 +105,7 @@ describe("the deletion of an account", () => {
   test("erases the name and the label under which a publisher knew the person", async () => {
     const shop = await publisher(api);
     const first = await connect(api, shop, { person });
-    await endCustomerConnection({ ...api, apiKeys: { forget: () => {} } } as never, {
-      accountId: person.accountId,
-      connectionId: first.connectionId,
-    });
+    await endFor(api, first);
     const connections = [first, await connect(api, shop, { person })].map(({ connectionId }) => connectionId);
     const consent = { account_label: "ada@example.com", platform_name: "Shop" };
     for (const connection_id of connections) {

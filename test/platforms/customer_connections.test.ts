@@ -1,10 +1,17 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readSubjects } from "../../src/accounts/mailings/subjects.ts";
-import { endCustomerConnection } from "../../src/platforms/connections/connection_changes.ts";
 import { type Person, startApi, type TestApi } from "../support/api.ts";
 import { copyRequest, createAgent, errorCode, registerPlatform } from "../support/platform_world.ts";
-import { ask, type Customer, connect, lend, type Publisher, publisher } from "../support/two_companies.ts";
+import {
+  ask,
+  type Customer,
+  connect,
+  endFor,
+  lend,
+  type Publisher,
+  publisher,
+} from "../support/two_companies.ts";
 
 let api: TestApi;
 let shop: Publisher;
@@ -17,11 +24,7 @@ afterAll(() => api.stop());
 
 const self = async (apiKey: string) =>
   api.client().get("/v1/service/keys/self", { headers: { "x-service-api-key": apiKey } });
-const end = (accountId: string, { connectionId }: Pick<Customer, "connectionId">) =>
-  endCustomerConnection(
-    { ...api, apiKeys: { forget: () => {} } } as Parameters<typeof endCustomerConnection>[0],
-    { accountId, connectionId },
-  );
+const asPublisher = () => ({ account_id: shop.person.accountId, product_id: shop.platform.platformId });
 const rowOf = async (connectionId: string) =>
   (await api.db("connections").where({ connection_id: connectionId }).first())!;
 
@@ -206,9 +209,9 @@ describe("a customer connection", () => {
       const customer = await connect(api, shop);
       const { agentId, certId } = await lend(api, customer);
       const requestId = await ask(api, customer, { agentId });
-      const by = side === "publisher" ? shop.person : customer.person;
-      const endedAt = await end(by.accountId, customer);
-      expect(await end(by.accountId, customer)).toEqual(endedAt);
+      const party = side === "publisher" ? asPublisher() : undefined;
+      const endedAt = await endFor(api, customer, party);
+      expect(await endFor(api, customer, party)).toEqual(endedAt);
       expect((await self(customer.apiKey)).status).toBe(401);
       expect(await api.db("agents").where({ agent_id: agentId })).toMatchObject([{ disabled_at: endedAt }]);
       expect(await api.db("certificates").where({ cert_id: certId })).toMatchObject([{ status: "revoked" }]);
@@ -227,8 +230,19 @@ describe("a customer connection", () => {
   test("does not end for a third account, nor as an own connection", async () => {
     const customer = await connect(api, shop);
     const third = await api.person();
-    await expect(end(third.accountId, customer)).rejects.toMatchObject({ code: "not_found" });
-    await expect(end(shop.person.accountId, shop.platform)).rejects.toMatchObject({ code: "not_found" });
+    const own = { ...customer, connectionId: shop.platform.connectionId };
+    const another = await publisher(api);
+    for (const [connection, party] of [
+      [customer, { customer_account_id: third.accountId }],
+      [customer, { customer_account_id: shop.person.accountId }],
+      [customer, { ...asPublisher(), account_id: third.accountId }],
+      [customer, { ...asPublisher(), account_id: customer.person.accountId }],
+      [customer, { ...asPublisher(), product_id: another.platform.platformId }],
+      [own, asPublisher()],
+    ] as const) {
+      await expect(endFor(api, connection, party)).rejects.toMatchObject({ code: "not_found" });
+    }
+    expect((await self(customer.apiKey)).status).toBe(200);
   });
 
   test("ends with its platform", async () => {

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { endCustomerConnection } from "../../src/platforms/connections/connection_changes.ts";
 import { contextOf } from "../../src/proofs/operation.ts";
 import { acceptPrincipal } from "../support/accepted_principals.ts";
 import { type Person, startApi, type TestApi } from "../support/api.ts";
@@ -14,6 +13,7 @@ import {
   type Customer,
   challengeOf,
   connect,
+  endFor,
   keyed,
   type Lent,
   lend,
@@ -204,10 +204,7 @@ describe("a decision at a customer connection", () => {
         if (isLate) late.push(outcome);
       }
     });
-    const end = endCustomerConnection(
-      { ...api, apiKeys: { forget: () => {} } } as Parameters<typeof endCustomerConnection>[0],
-      { accountId: leaving.person.accountId, connectionId: leaving.connectionId },
-    ).then(() => {
+    const end = endFor(api, leaving).then(() => {
       ended = true;
     });
     await Promise.all([...calls, end]);

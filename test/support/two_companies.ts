@@ -2,6 +2,10 @@ import { unixSeconds } from "../../src/clock.ts";
 import { requestDelegation } from "../../src/delegations/requests/request_delegation.ts";
 import { findOwner } from "../../src/platforms/account_owner.ts";
 import {
+  type ConnectionParty,
+  endCustomerConnection,
+} from "../../src/platforms/connections/connection_changes.ts";
+import {
   type CustomerConnection,
   createCustomerConnection,
 } from "../../src/platforms/connections/customer_connections.ts";
@@ -70,6 +74,16 @@ export async function ask(
     externalId: null,
   });
   return row.request_id;
+}
+
+/** Ends a customer connection for one of its parties: the customer, unless another is given. */
+export function endFor(
+  api: TestApi,
+  { connectionId, person }: Pick<Customer, "connectionId" | "person">,
+  party: ConnectionParty = { customer_account_id: person.accountId },
+): Promise<Date> {
+  const deps = { ...api, apiKeys: { forget: () => {} } } as Parameters<typeof endCustomerConnection>[0];
+  return endCustomerConnection(deps, connectionId, party);
 }
 
 type Keyed = { apiKey: string; connectionId: string };

@@ -3,6 +3,7 @@ import { type Html, html, type Piece } from "../../html/html.ts";
 import { sentence } from "../core/forms.ts";
 import type { Visit } from "../core/page.ts";
 import type { Texts } from "../texts/texts.ts";
+import { textField } from "./fields.ts";
 
 /** A table column: its heading, and its cell for an item. The first column contains the row headings. */
 type Column<Item> = { label: string; cell(item: Item): Piece };
@@ -54,6 +55,18 @@ export function filterForm(visit: Visit, { label, content }: { label: string; co
     <p class="actions"><button type="submit" class="quiet">${texts.listing.filter}</button>
     <a href=${own(path)}>${texts.listing.all}</a></p>
   </form>`;
+}
+
+/** Returns the field of a filter form for the text `q`. */
+export function searchField(visit: Visit, words: { label: string; hint?: string }): Html {
+  return textField(visit, {
+    ...words,
+    form: "filter",
+    name: "q",
+    required: false,
+    value: visit.query.q ?? "",
+    attributes: { type: "search", maxlength: 100 },
+  });
 }
 
 /** Returns the query parameters of a filter form. Omits empty fields. */

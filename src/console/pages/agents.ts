@@ -5,7 +5,7 @@ import { type Outcome, page, type Visit } from "../core/page.ts";
 import { choicesOf, selectField, textField } from "../elements/fields.ts";
 import { agentCode } from "../elements/first_steps.ts";
 import { form } from "../elements/form.ts";
-import { filterForm, filtersOf, pager, table } from "../elements/listing.ts";
+import { filterForm, filtersOf, pager, searchField, table } from "../elements/listing.ts";
 import { time } from "../elements/values.ts";
 
 const FORM = "create";
@@ -68,14 +68,7 @@ function filters(visit: Visit): Html {
   return filterForm(visit, {
     label: words.filter,
     content: html`
-      ${textField(visit, {
-        ...of,
-        name: "q",
-        label: words.search,
-        hint: words.searchHint,
-        value: query.q ?? "",
-        attributes: { type: "search", maxlength: 100 },
-      })}
+      ${searchField(visit, { label: words.search, hint: words.searchHint })}
       ${selectField(visit, {
         ...of,
         name: "state",

@@ -93,24 +93,29 @@ export async function removeConnection(
   });
 }
 
+/** A party of a customer connection: the publisher's account with its platform, or the customer's account. */
+export type ConnectionParty = { account_id: string; product_id: string } | { customer_account_id: string };
+
 /**
- * Ends a customer connection permanently, for the publisher or the customer, as {@link removeConnection}
- * removes an own one. `accountId` is the account of either. The customer may connect again, which creates
- * another connection. Throws `not_found`, also for an own connection.
+ * Ends a customer connection permanently for one of its parties, as {@link removeConnection} removes an own
+ * one. The customer may connect again, which creates another connection. A repeated call returns the same
+ * time. Throws `not_found`, also for an own connection.
  */
 export async function endCustomerConnection(
   deps: VaultSyncDeps & RetireDeps,
-  { accountId, connectionId, check }: ConnectionPlace,
+  connectionId: string,
+  party: ConnectionParty,
 ): Promise<Date> {
-  if (!isUuid(connectionId)) throw new ApiError("not_found");
-  return remove(deps, connectionId, async (tx) => {
-    const row = await tx("connections")
-      .where({ connection_id: connectionId })
-      .whereNotNull("product_id")
-      .where((of) => of.where({ account_id: accountId }).orWhere({ customer_account_id: accountId }))
+  if (![connectionId, ...Object.values(party)].every(isUuid)) throw new ApiError("not_found");
+  const find = (db: Database | Transaction) =>
+    db("connections")
+      .where({ connection_id: connectionId, ...party })
       .first("removed_at");
+  // Before the lock, so that nobody can lock the connection of others.
+  if ((await find(deps.db)) === undefined) throw new ApiError("not_found");
+  return remove(deps, connectionId, async (tx) => {
+    const row = await find(tx);
     if (row === undefined) throw new ApiError("not_found");
-    if (row.removed_at === null) await check?.(tx);
     return row.removed_at ?? [];
   });
 }

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { callbackUrl, rotationBody } from "../../input/platform_fields.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import type { ActionLimits } from "../../rates/action_limits.ts";
-import { type Route, route } from "../../route.ts";
+import { type Route, route, type SessionCaller } from "../../route.ts";
 import type { AddressPolicy } from "../../webhooks/callback_address.ts";
 import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
 import { setCallback } from "../change_platform.ts";
@@ -84,6 +84,21 @@ export const rotatedKey = z.object({
   previous_prefix: z.string(),
 });
 
+/**
+ * Rotates a secret of a connection, within the limit of rotations. Counts per person, so that no member can
+ * use up the rotations of another. Throws `action_limited`.
+ */
+export function withinRotations<R>(
+  { actionLimits }: { actionLimits: ActionLimits },
+  { connection_id, caller }: { connection_id: string; caller: Pick<SessionCaller, "person"> },
+  rotate: () => Promise<R>,
+): Promise<R> {
+  return actionLimits.within("rotate_secret", [connection_id, caller.person.accountId], rotate);
+}
+
+/** A connection that was removed, and when. */
+export const removedConnection = z.object({ connection_id: z.string(), removed_at: isoTime });
+
 /** `POST /v1/service/connections/{connection_id}/rotate-key`: replaces the API key. */
 export function rotateKeyRoute(deps: Deps): Route {
   return route({
@@ -107,10 +122,8 @@ export function rotateKeyRoute(deps: Deps): Route {
     async handle({ caller, params, body }) {
       const graceSeconds = body?.grace_seconds ?? 0;
       const { connection_id } = await findConnection(deps.db, caller.accountId, params.connection_id);
-      // Counts per person, so that no member can use up the rotations of another.
-      const key = [connection_id, caller.person.accountId];
-      const rotation = { ...placeOf(caller, connection_id), graceSeconds };
-      return { body: await deps.actionLimits.within("rotate_secret", key, () => rotateKey(deps, rotation)) };
+      const rotate = () => rotateKey(deps, { ...placeOf(caller, connection_id), graceSeconds });
+      return { body: await withinRotations(deps, { connection_id, caller }, rotate) };
     },
   });
 }
@@ -128,7 +141,7 @@ export function removeConnectionRoute(deps: Deps): Route {
     params,
     answer: {
       status: 200,
-      schema: z.object({ connection_id: z.string(), removed_at: isoTime }),
+      schema: removedConnection,
       description: "When it was removed; a repeated call returns the same time",
     },
     errors: ["not_found"],

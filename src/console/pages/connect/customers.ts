@@ -3,13 +3,14 @@ import { type Html, html } from "../../../html/html.ts";
 import type { PlatformAnswer } from "../../../platforms/platform_answers.ts";
 import type { Fields } from "../../core/forms.ts";
 import { type Outcome, page, type Visit } from "../../core/page.ts";
-import { choicesOf, selectField, textField } from "../../elements/fields.ts";
+import { choicesOf, selectField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
-import { filterForm, filtersOf, pager, table } from "../../elements/listing.ts";
+import { filterForm, filtersOf, pager, searchField, table } from "../../elements/listing.ts";
 import { scopeList } from "../../elements/scopes.ts";
 import { onceOnly } from "../../elements/secrets.ts";
 import { copyable, facts, time } from "../../elements/values.ts";
 import { graceField, graceOf, newKey } from "../platforms/rotate_key.ts";
+import { lastUse } from "./products.ts";
 
 const FILTERS = ["q", "state", "org_id", "cursor"];
 
@@ -60,13 +61,7 @@ function filters(visit: Visit): Html {
   const of = { form: "filter", required: false };
   return filterForm(visit, {
     label: words.filter,
-    content: html`${textField(visit, {
-      ...of,
-      name: "q",
-      label: words.search,
-      value: query.q ?? "",
-      attributes: { type: "search", maxlength: 100 },
-    })}
+    content: html`${searchField(visit, { label: words.search })}
     ${selectField(visit, {
       ...of,
       name: "state",
@@ -120,12 +115,6 @@ function backLink(visit: Visit): Html {
   const { at, params, texts } = visit;
   const path = `/platforms/${params.platform_id}/customers/${params.connection_id}`;
   return html`<a class="button" href=${at(path)}>${texts.customers.back}</a>`;
-}
-
-function lastUse({ texts }: Visit, { last_used_at }: CustomerAnswer): Html {
-  return last_used_at === null
-    ? html`<span class="quiet">${texts.products.never}</span>`
-    : time(last_used_at);
 }
 
 function about(visit: Visit, { platform, customer }: Loaded<{ customer: CustomerAnswer }>): Html {

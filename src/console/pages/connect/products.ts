@@ -83,7 +83,8 @@ function publisherOf({ publisher }: Pick<ProductAnswer, "publisher">): Html {
   return html`${domain !== null && html`<span class="verified"><span aria-hidden="true">✓ </span>${domain}</span> `}<bdi>${name}</bdi>`;
 }
 
-function lastUse({ texts }: Visit, { last_used_at }: ProductAnswer): Html {
+/** Returns when an API key of a customer connection was last used. */
+export function lastUse({ texts }: Visit, { last_used_at }: Pick<ProductAnswer, "last_used_at">): Html {
   return last_used_at === null
     ? html`<span class="quiet">${texts.products.never}</span>`
     : time(last_used_at);

@@ -1,8 +1,8 @@
 import { html } from "../../../html/html.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { delegationTable, soon } from "../../elements/delegations.ts";
-import { choicesOf, selectField, textField } from "../../elements/fields.ts";
-import { filterForm, filtersOf, pager } from "../../elements/listing.ts";
+import { choicesOf, selectField } from "../../elements/fields.ts";
+import { filterForm, filtersOf, pager, searchField } from "../../elements/listing.ts";
 
 type Listed = Awaited<ReturnType<typeof load>>;
 
@@ -63,14 +63,7 @@ function filters(visit: Visit, platforms: Listed["platforms"]) {
   return filterForm(visit, {
     label: words.filter,
     content: html`
-      ${textField(visit, {
-        ...of,
-        name: "q",
-        label: words.search,
-        hint: words.searchHint,
-        value: query.q ?? "",
-        attributes: { type: "search", maxlength: 100 },
-      })}
+      ${searchField(visit, { label: words.search, hint: words.searchHint })}
       ${selectField(visit, {
         ...of,
         name: "state",
