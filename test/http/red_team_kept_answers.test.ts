@@ -87,6 +87,7 @@ describe("a kept answer with a secret", () => {
       "register_personal_platform",
       "register_platform",
       "rotate_api_key",
+      "rotate_customer_key",
       "rotate_signing_secret",
       "rotate_webhook_secret",
     ]);

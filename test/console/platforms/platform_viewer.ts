@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { askForBinding } from "../../../src/clusters/namespace_binding.ts";
+import { apiKeyPrefix } from "../../../src/platforms/api_keys/api_key.ts";
 import { declaration, declarations, newUid } from "../../platforms/declarations.ts";
 import type { Person, TestApi } from "../../support/api.ts";
 import { createKey } from "../../support/narrow_keys.ts";
@@ -42,6 +43,9 @@ export async function platformViewer(
   await client.post("/v1/service/cluster-approvers", { cluster: "c1", username });
   await askForBinding(api, accountId, { clusterId: "c1", namespace: "team-a" });
   await verifiedDomain(api, accountId);
+  // The service would store this use up to a minute later, and the page would change between two views.
+  const use = { key_prefix: apiKeyPrefix(platform.apiKey) ?? "", used_at: api.clock.now() };
+  await api.db("key_uses").insert(use).onConflict("key_prefix").merge();
   const declared = await declarations(api).put(newUid(), declaration(person, { name: "Warehouse" }));
   return {
     ...browserOf(api, client),
