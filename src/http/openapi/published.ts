@@ -49,7 +49,7 @@ export function publishedDocument(document: Json): Json {
   }
   const { headers: _, ...given } = document.components as Json;
   const operations = placed.map(({ operation }) => operation);
-  dropRepeatedExamples(operations);
+  dropExamples(operations);
   const components = { ...given, ...shareComponents(operations, { [ERROR]: error }) };
   const short = Object.entries(paths).map(([path, methods]) => [path, shareParameters(methods)]);
   const { paths: _paths, components: _components, ...head } = document;
@@ -69,16 +69,24 @@ function withoutTwins(methods: Record<string, Operation>): Record<string, Operat
   return Object.fromEntries([first, ...different]);
 }
 
-/** Keeps only the first of equal examples of responses. The schema has the same name in each place. */
-function dropRepeatedExamples(operations: readonly Operation[]): void {
+/**
+ * Keeps one example of each operation: that of its request, or that of its response. A decision is always
+ * shown, because a client acts on it. Of equal examples of responses, keeps the first.
+ */
+function dropExamples(operations: readonly Operation[]): void {
   const seen = new Set<string>();
-  for (const media of operations.flatMap(({ responses }) =>
-    Object.values(responses).flatMap(({ content }) => Object.values(content ?? {})),
-  )) {
-    const text = JSON.stringify(media.example);
-    if (seen.has(text)) delete media.example;
-    seen.add(text);
+  for (const { requestBody, responses } of operations) {
+    const isShown = Object.values(requestBody?.content ?? {}).some(({ example }) => example !== undefined);
+    for (const media of Object.values(responses).flatMap(({ content }) => Object.values(content ?? {}))) {
+      const text = JSON.stringify(media.example);
+      if (seen.has(text) || (isShown && !isDecision(media.example))) delete media.example;
+      else seen.add(text);
+    }
   }
+}
+
+function isDecision(example: unknown): boolean {
+  return typeof example === "object" && example !== null && "decision" in example;
 }
 
 /** Returns an operation without the parts that the document states once for all operations. */

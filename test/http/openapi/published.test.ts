@@ -195,6 +195,26 @@ describe("the published OpenAPI document", () => {
     }
   });
 
+  test("shows an example of each request, and of each answer that is neither a list nor free-form", () => {
+    const json = (body?: { content?: Record<string, Media> }) => body?.content?.["application/json"];
+    const bodies = operations
+      .map(({ requestBody }) => json(requestBody))
+      .filter((body) => body !== undefined);
+    expect(bodies.filter(({ example }) => example === undefined)).toEqual([]);
+    const answers = operations.flatMap(({ requestBody, responses }) =>
+      Object.entries(responses)
+        .filter(([status]) => status < "300")
+        .map(([, answer]) => ({
+          schema: schemaOf(answer)?.$ref,
+          shown: json(answer)?.example ?? requestBody,
+        })),
+    );
+    const shown = answers.filter((answer) => answer.shown !== undefined).map(({ schema }) => schema);
+    const isList = (schema: unknown) => /\/(List|Export)\w+Answer$|\/Credits$/.test(String(schema));
+    const others = answers.filter(({ schema }) => schema && !isList(schema) && !shown.includes(schema));
+    expect(others.map(({ schema }) => schema)).toEqual(["#/components/schemas/AuthzenContext"]);
+  });
+
   test("states the usual requirement and the roles of every call once, and the others at their operations", () => {
     const roles = ["owner", "approver", "developer", "auditor"];
     for (const full of expressible) {
