@@ -11,6 +11,7 @@ import {
   graceSeconds,
   MAX_ROTATION_REQUEST,
   platformId,
+  redirectUriList,
   registrationFields,
   scopeList,
 } from "./input/platform_fields.ts";
@@ -36,10 +37,14 @@ export type Credentials = z.infer<typeof credentials>;
 /** The ids that name the platform's connection in an operation. An API of version 0.1 omits them. */
 const verifierIds = { workspace_id: text.optional(), verifier_id: text.optional() };
 
+/** How far customers can connect to the platform, and how many have. An API of version 0.1 omits both. */
+const publication = { publish_state: text.optional(), customers: z.int().optional() };
+
 const platformAnswer = z.object({
   platform_id: text,
   connection_id: text,
   ...verifierIds,
+  ...publication,
   api_key_prefix: text,
   api_key_issued_at: isoTime,
   rotation_request: text
@@ -68,6 +73,7 @@ const platformState = z.object({
   platform_id: text,
   connection_id: text,
   ...verifierIds,
+  ...publication,
   api_key_prefix: text.nullable().describe("null when the platform was removed"),
   api_key_issued_at: isoTime.nullable().describe("null when the platform was removed"),
   rotation_request: text.nullable(),
@@ -175,6 +181,7 @@ export const operatorCalls = {
       object: objectPlace,
       namespace_uid: namespaceUid.optional(),
       account_email: z.string().min(1).max(320),
+      redirect_uris: redirectUriList.optional(),
       adopt: platformId.optional().describe("The platform to adopt; its owner must have confirmed this"),
       accepted_principals: acceptedPrincipalList
         .optional()
@@ -193,12 +200,7 @@ export const operatorCalls = {
     method: "POST",
     path: `${platformPath}/credentials/rotate`,
     params,
-    body: z
-      .object({
-        grace_seconds: graceSeconds,
-        request: rotationRequest,
-      })
-      .optional(),
+    body: z.object({ grace_seconds: graceSeconds, request: rotationRequest }).optional(),
     answer: answerOf(platformAnswer, "The platform, with its credentials"),
   },
   removePlatform: { method: "DELETE", path: platformPath, params, answer: removed },
@@ -283,8 +285,8 @@ export const operatorCalls = {
 
 type PlatformBody = z.input<typeof operatorCalls.putPlatform.body>;
 /**
- * A platform's desired state. Without `callback_url`, the stored URL stays unchanged. `accepted_principals`
- * replaces the complete list.
+ * A platform's desired state. Without `callback_url` or `redirect_uris`, what is stored stays unchanged.
+ * `accepted_principals` replaces the complete list.
  */
 export type DesiredPlatform = PlatformBody & {
   description: string;

@@ -11,6 +11,7 @@ import { operatorCalls } from "../operator_calls.ts";
 import { checkAcceptedScopes } from "../platforms/accepted_principals.ts";
 import { checkCallbackUrl } from "../platforms/change_platform.ts";
 import { checkSurface } from "../platforms/platform_record.ts";
+import { checkRedirectUris } from "../platforms/redirect_uris.ts";
 import { checkDescriptions } from "../platforms/scope_descriptions.ts";
 import { CANONICAL_SCOPES, WILDCARDS } from "../protocol/documents/scope_vocabulary.ts";
 import { CUSTOM_FORM, isRegistrableScope } from "../protocol/documents/scopes.ts";
@@ -45,6 +46,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   requested_scope: "scopes",
   expires_in: "ttl",
   human_id: "humanID",
+  redirect_uris: "redirectURIs",
 };
 
 function bodyObjections(object: AnyObject): Objection[] {
@@ -92,7 +94,7 @@ function nameObjections({ kind, spec }: AnyObject, former: AnyObject | undefined
 }
 
 function platformObjections({ spec }: Platform): Objection[] {
-  const { surfaceType, defaultAllowedScopes, acceptedPrincipals = [], callbackUrl } = spec;
+  const { surfaceType, defaultAllowedScopes, acceptedPrincipals = [], callbackUrl, redirectURIs = [] } = spec;
   return [
     ...refusals("spec.surfaceType", () => checkSurface(surfaceType)),
     ...scopeObjections("spec.defaultAllowedScopes", defaultAllowedScopes),
@@ -105,6 +107,9 @@ function platformObjections({ spec }: Platform): Objection[] {
       checkDescriptions(defaultAllowedScopes, describedScopes(spec)),
     ),
     ...(callbackUrl === undefined ? [] : callbackObjections(callbackUrl)),
+    ...redirectURIs.flatMap((uri, index) =>
+      refusals(`spec.redirectURIs[${index}]`, () => checkRedirectUris([uri], null)),
+    ),
   ];
 }
 

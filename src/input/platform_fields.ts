@@ -21,6 +21,15 @@ export const platformDescription = freeText(1000);
 /** The URL to which events are delivered. `checkCallbackUrl` checks whether it is allowed. */
 export const callbackUrl = z.string().min(1).nullable();
 
+const MAX_REDIRECT_URIS = 10;
+const MAX_REDIRECT_URI_LENGTH = 512;
+
+/** The redirect URIs of a platform in a call. `checkRedirectUris` checks each of them. */
+export const redirectUriList = z
+  .array(z.string().min(1).max(MAX_REDIRECT_URI_LENGTH))
+  .max(MAX_REDIRECT_URIS)
+  .describe("Replaces all");
+
 /** The words of a platform for its custom scopes, by scope. `checkDescriptions` checks scopes and labels. */
 export const scopeDescriptions = z.record(
   z.string(),

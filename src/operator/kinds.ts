@@ -72,6 +72,7 @@ export type PlatformSpec = {
   defaultAllowedScopes: string[];
   adopt?: string;
   callbackUrl?: string;
+  redirectURIs?: string[];
   acceptedPrincipals?: AcceptedPrincipal[];
   scopeDescriptions?: DescribedScope[];
   explanationValues?: ExplanationValues;
@@ -91,6 +92,9 @@ export type PlatformStatus = CommonStatus & {
   credentialsVersion?: number;
   lastRotationRequest?: string;
   callbackUrl?: string;
+  redirectURIs?: string[];
+  publishState?: string;
+  customers?: number;
 };
 
 export type AgentSpec = {

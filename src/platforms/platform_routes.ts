@@ -7,6 +7,7 @@ import {
   explanationValues,
   platformDescription,
   platformName,
+  redirectUriList,
   scopeDescriptions,
   scopeList,
 } from "../input/platform_fields.ts";
@@ -24,7 +25,6 @@ import {
   showRegistered,
 } from "./platform_answers.ts";
 import { findPlatform, type LivePlatform, selectPlatforms } from "./platform_record.ts";
-import { redirectUriList } from "./redirect_uris.ts";
 import { type RegisterDeps, registerPlatform } from "./register_platform.ts";
 import type { VaultSyncDeps } from "./sync_vault.ts";
 

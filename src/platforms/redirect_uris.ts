@@ -1,14 +1,4 @@
-import { z } from "zod";
 import { ApiError } from "../errors.ts";
-
-const MAX_URIS = 10;
-const MAX_LENGTH = 512;
-
-/** The redirect URIs of a platform in a call. {@link checkRedirectUris} checks each of them. */
-export const redirectUriList = z
-  .array(z.string().min(1).max(MAX_LENGTH))
-  .max(MAX_URIS)
-  .describe("Replaces all");
 
 const LOOPBACK: readonly string[] = ["localhost", "127.0.0.1", "[::1]"];
 const HOST = /^(?:[a-z0-9-]+(?:\.[a-z0-9-]+)*|\[[0-9a-f:]+\])$/;

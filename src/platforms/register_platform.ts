@@ -20,6 +20,7 @@ import type { Owner } from "./account_owner.ts";
 import { type NewApiKey, newApiKey, undeliveredContext } from "./api_keys/api_key.ts";
 import { checkCallbackUrl } from "./change_platform.ts";
 import { type CheckChange, checkSurface, findPlatform, type LivePlatform } from "./platform_record.ts";
+import { checkRedirectUris } from "./redirect_uris.ts";
 import { checkDescriptions } from "./scope_descriptions.ts";
 
 const PLATFORM_LIFETIME_SECONDS = 365 * 24 * 3600;
@@ -40,6 +41,7 @@ export type NewPlatform = {
   callbackUrl: string | null;
   scopeDescriptions?: ScopeDescriptions | undefined;
   explanationValues?: ExplanationValues | undefined;
+  redirectUris?: readonly string[] | undefined;
   externalId: string | null;
   object: ObjectPlace | null;
   check?: CheckChange;
@@ -66,7 +68,7 @@ type Draft = {
  * cannot be shown again. A personal account has at most one platform, even with concurrent calls.
  *
  * Throws `surface_not_available`, `invalid_request`, `invalid_scopes`, `invalid_callback_url`,
- * `platform_limit`, and `external_conflict` if the external id is taken.
+ * `invalid_redirect_uri`, `platform_limit`, and `external_conflict` if the external id is taken.
  */
 export async function registerPlatform(
   deps: RegisterDeps,
@@ -78,6 +80,7 @@ export async function registerPlatform(
   const allowedScopes = checkNewScopes(platform.allowedScopes);
   checkDescriptions(allowedScopes, platform.scopeDescriptions ?? {});
   if (platform.callbackUrl !== null) checkCallbackUrl(platform.callbackUrl, deps.callbacks);
+  checkRedirectUris(platform.redirectUris ?? [], null);
   const draft = draftOf(owner, { ...platform, allowedScopes });
   const record = await deps.db.transaction(async (tx) => {
     await checkLimits(tx, draft);
@@ -135,6 +138,7 @@ async function insertRows(tx: Transaction, { secretBox, clock }: RegisterDeps, d
       surface_type: platform.surfaceType,
       default_allowed_scopes: [...platform.allowedScopes],
       scope_descriptions: platform.scopeDescriptions ?? {},
+      redirect_uris: [...new Set(platform.redirectUris)],
       signing_secret_sealed: secretBox.box(credentials.signing_secret, signingSecretContext(platformId)),
       external_id: platform.externalId,
       object_namespace: platform.object?.namespace ?? null,

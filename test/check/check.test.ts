@@ -233,6 +233,13 @@ describe("deputize check applies the API's rules", () => {
       null,
     ],
     [
+      "a redirect URI with an encoded parameter of the service",
+      platform({ redirectURIs: ["https://example.com/", "https://example.com/?%73tate=1"] }),
+      "error",
+      "spec.redirectURIs[1]",
+      null,
+    ],
+    [
       "constraints that exclude each other",
       delegation({
         scopes: ["data:read"],
@@ -253,6 +260,15 @@ describe("deputize check applies the API's rules", () => {
     const { folder } = await manifestFolder({ "a.yaml": [object] });
     const { findings } = await checkJson(folder);
     expect(findings.filter(({ rule }) => rule === "api")).toMatchObject([{ severity, path, suggestion }]);
+  });
+
+  test("to a redirect URI, which it quotes as the API does", async () => {
+    const uri = "https://example.com/a/../b";
+    const { folder } = await manifestFolder({ "a.yaml": [platform({ redirectURIs: [uri] })] });
+    const { findings } = await checkJson(folder);
+    expect(findings.map(({ message }) => message)).toEqual([
+      `The redirect URI "${uri}" must be written as https://example.com/b`,
+    ]);
   });
 
   test("to the next second", async () => {

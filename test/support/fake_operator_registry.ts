@@ -34,6 +34,9 @@ export type FakePlatform = {
   signing_secret: string;
   webhook_signing_secret: string;
   callback_url: string | null;
+  redirect_uris: string[];
+  publish_state: string;
+  customers: number;
   undelivered: boolean;
   removed: boolean;
   retired: { prefix: string; graceSeconds: number }[];
@@ -131,6 +134,9 @@ export function createFakeRegistry(): FakeRegistry {
       signing_secret: randomBytes(16).toString("hex"),
       webhook_signing_secret: randomBytes(16).toString("hex"),
       callback_url: desired.callback_url ?? null,
+      redirect_uris: desired.redirect_uris ?? [],
+      publish_state: "draft",
+      customers: 0,
       removed: false,
       retired: [],
     };
@@ -162,6 +168,7 @@ export function createFakeRegistry(): FakeRegistry {
       }
       known.desired = desired;
       if (desired.callback_url !== undefined) known.callback_url = desired.callback_url;
+      if (desired.redirect_uris !== undefined) known.redirect_uris = desired.redirect_uris;
       return platformAnswer(known);
     },
 
@@ -306,6 +313,8 @@ export function createFakeRegistry(): FakeRegistry {
           connection_id,
           workspace_id: workspaceOf(key.accountEmail),
           verifier_id,
+          publish_state: key.publish_state,
+          customers: key.customers,
           api_key_prefix: removed ? null : key.api_key_prefix,
           api_key_issued_at: removed ? null : key.api_key_issued_at,
           rotation_request: key.rotation_request,
@@ -360,6 +369,8 @@ function platformAnswer(platform: FakePlatform): PlatformAnswer {
     connection_id: platform.connection_id,
     workspace_id: workspaceOf(platform.accountEmail),
     verifier_id: platform.verifier_id,
+    publish_state: platform.publish_state,
+    customers: platform.customers,
     api_key_prefix: platform.api_key_prefix,
     api_key_issued_at: platform.api_key_issued_at,
     rotation_request: platform.rotation_request,

@@ -10,6 +10,7 @@ import {
   type StateAnswer,
 } from "../../operator_calls.ts";
 import { BY_OPERATOR } from "../../platforms/api_keys/api_key.ts";
+import { countCustomers } from "../../platforms/connections/customer_connections.ts";
 import { selectPlatforms } from "../../platforms/platform_record.ts";
 import { type Route, route } from "../../route.ts";
 import { showTime } from "../delegation_answers.ts";
@@ -37,13 +38,20 @@ export function declaredStateRoute({ db, clock }: { db: Database; clock: Clock }
 
 async function platformStates(db: Database, ids: string[]): Promise<StateAnswer["platforms"]> {
   const records = await selectPlatforms(db).whereIn("p.external_id", ids);
+  const customers = await countCustomers(
+    db,
+    records.map(({ platform_id }) => platform_id),
+  );
   return Object.fromEntries(
     records.map((record) => {
       const { external_id, platform_id, connection_id, api_key_prefix, rotation_request } = record;
+      const { publish_state } = record;
+      const publication = { publish_state, customers: customers.get(platform_id) ?? 0 };
       const api_key_issued_at = record.api_key_created_at?.toISOString() ?? null;
       const key = { api_key_prefix, api_key_issued_at, rotation_request };
       const ids = { connection_id, workspace_id: record.account_id, verifier_id: record.verifier_id };
-      return [external_id, { platform_id, ...ids, ...key, removed: record.removed_at !== null }];
+      const removed = record.removed_at !== null;
+      return [external_id, { platform_id, ...ids, ...publication, ...key, removed }];
     }),
   );
 }

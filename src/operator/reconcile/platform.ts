@@ -106,7 +106,11 @@ async function register(
   };
   const { value, failure } = await context.api.putPlatform(context.externalIdOf(object), desired);
   if (failure !== undefined) return failed(context, input, failure);
-  const sent = { registered: true, callbackUrl: desired.callback_url ?? undefined };
+  const sent = {
+    registered: true,
+    callbackUrl: desired.callback_url ?? undefined,
+    redirectURIs: nonEmpty(desired.redirect_uris),
+  };
   const published = await publishCredentials(context, object, value).catch((error: unknown) => {
     if (error instanceof ClusterError) return { kind: "unwritten", error } as const;
     throw error;
@@ -129,13 +133,18 @@ async function register(
   return visitIn(msUntilRotation({ ...input, state: { ...published.answer, removed: false }, secrets }));
 }
 
+function nonEmpty(list: string[] | undefined): string[] | undefined {
+  return list?.length === 0 ? undefined : list;
+}
+
 /**
- * Returns the body of the call that declares a Platform. It removes a callback URL that this object set
- * before, but not one that was set elsewhere.
+ * Returns the body of the call that declares a Platform. It removes a callback URL and redirect URIs that
+ * this object set before, but not those that were set elsewhere.
  */
 export function desiredPlatform(object: Platform, accountEmail: string): DesiredPlatform {
   const { spec, status } = object;
   const callback = spec.callbackUrl ?? (status.callbackUrl === undefined ? undefined : null);
+  const redirects = spec.redirectURIs ?? (status.redirectURIs === undefined ? undefined : []);
   return {
     object: placeOf(object),
     account_email: accountEmail,
@@ -145,6 +154,7 @@ export function desiredPlatform(object: Platform, accountEmail: string): Desired
     default_allowed_scopes: spec.defaultAllowedScopes,
     ...(spec.adopt === undefined ? {} : { adopt: spec.adopt }),
     ...(callback === undefined ? {} : { callback_url: callback }),
+    ...(redirects === undefined ? {} : { redirect_uris: redirects }),
     accepted_principals: (spec.acceptedPrincipals ?? []).map(({ humanID, scopes, acceptedUntil }) => ({
       human_id: humanID,
       scopes,
@@ -195,6 +205,7 @@ type Known = {
   registered: boolean;
   published?: Extract<Publication, { kind: "published" }>;
   callbackUrl?: string | undefined;
+  redirectURIs?: string[] | undefined;
   /** Whether a write of the Secret failed, so that its content is unknown. */
   isUnwritten?: true;
 };
@@ -206,6 +217,7 @@ function platformStatus(
 ): Stated<PlatformStatus> {
   const { generation } = object.metadata;
   const { published, registered } = known;
+  const { publish_state: publishState, customers } = published?.answer ?? state ?? {};
   const hasKey =
     published !== undefined ||
     (current !== undefined && holdsKey(current, object, state?.api_key_prefix ?? ""));
@@ -227,6 +239,9 @@ function platformStatus(
       lastRotationRequest: lastRequest(object, published.answer, published.secret),
     }),
     ...("callbackUrl" in known ? { callbackUrl: known.callbackUrl } : {}),
+    ...("redirectURIs" in known ? { redirectURIs: known.redirectURIs } : {}),
+    ...(publishState === undefined ? {} : { publishState }),
+    ...(customers === undefined ? {} : { customers }),
     observedGeneration: generation,
     conditions: withFacts(object.status.conditions ?? [], facts, { generation, now }),
   });

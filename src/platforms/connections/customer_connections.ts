@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { hasMembers } from "../../accounts/member_role.ts";
-import type { Transaction } from "../../db/database.ts";
+import type { Database, Transaction } from "../../db/database.ts";
 import type { ConnectionRow, OwnConnectionRow } from "../../db/key_tables.ts";
 import type { PlatformRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
@@ -107,6 +107,22 @@ export async function createCustomerConnection(
   if (lost) await narrowCertificates(tx, [connectionId], allowedScopes);
   const { api_key: apiKey, api_key_prefix: apiKeyPrefix } = rotated;
   return { connectionId, isNew: false, apiKey, apiKeyPrefix, allowedScopes, retired };
+}
+
+/**
+ * Returns how many customers are connected to each of these platforms, tests of a draft included, as the list
+ * of active customers has them. Omits platforms without customers.
+ */
+export async function countCustomers(
+  db: Database,
+  platformIds: readonly string[],
+): Promise<Map<string, number>> {
+  const rows = await db("connections")
+    .whereIn("product_id", platformIds)
+    .whereNull("removed_at")
+    .groupBy("product_id")
+    .select<{ product_id: string; customers: number }[]>("product_id", db.raw("count(*)::int as customers"));
+  return new Map(rows.map(({ product_id, customers }) => [product_id, customers]));
 }
 
 type Place = { own: OwnConnectionRow; connectionId: string; key: NewApiKey };

@@ -20,14 +20,16 @@ import {
   type PlatformRecord,
   selectPlatforms,
 } from "../platform_record.ts";
+import { checkRedirectUris } from "../redirect_uris.ts";
 import { type Credentials, type RegisterDeps, registerPlatform } from "../register_platform.ts";
 import type { VaultSyncDeps } from "../sync_vault.ts";
 import { adoptPlatform } from "./adopt_platform.ts";
 import { type BoundOwner, bindingCheck, checkWithinBinding, findBoundOwner } from "./bound_owner.ts";
 
 /**
- * A platform as a Kubernetes object declares it. An omitted callback, list of accepted principals or
- * map of words for scopes stays unchanged. `adopt` is an existing platform that the object takes over.
+ * A platform as a Kubernetes object declares it. An omitted callback, list of redirect URIs or accepted
+ * principals, or map of words for scopes stays unchanged. `adopt` is an existing platform that the object
+ * takes over.
  */
 export type DeclaredPlatform = {
   externalId: string;
@@ -42,6 +44,7 @@ export type DeclaredPlatform = {
   callbackUrl?: string | null | undefined;
   scopeDescriptions?: ScopeDescriptions | undefined;
   explanationValues?: ExplanationValues | undefined;
+  redirectUris?: readonly string[] | undefined;
   adopt?: string | undefined;
   acceptedPrincipals?: readonly Acceptance[] | undefined;
 };
@@ -90,7 +93,7 @@ async function putRegistration(
   const check = bindingCheck(accountId, placeOf(declared), declared.allowedScopes);
   const registered = await findDeclaredPlatform(deps.db, declared.externalId);
   if (registered !== undefined) return changeDeclared(deps, { accountId, check }, registered, declared);
-  checkCallback(deps, declared);
+  checkAddresses(deps, declared);
   await adoptPlatform(deps, { ...declared, binding, check });
   const adopted = await findDeclaredPlatform(deps.db, declared.externalId);
   if (adopted !== undefined) return changeDeclared(deps, { accountId, check }, adopted, declared);
@@ -131,7 +134,7 @@ async function changeDeclared(
   const { object } = declared;
   await checkPlace(deps.db, known, object);
   const { callbackUrl } = declared;
-  checkCallback(deps, declared);
+  checkAddresses(deps, declared);
   if (differs(known, declared)) {
     await changePlatform(
       deps,
@@ -142,6 +145,7 @@ async function changeDeclared(
         default_allowed_scopes: declared.allowedScopes,
         scope_descriptions: declared.scopeDescriptions,
         explanation_values: declared.explanationValues,
+        redirect_uris: declared.redirectUris,
       },
     );
   }
@@ -151,8 +155,10 @@ async function changeDeclared(
   return findPlatform(deps.db, account.accountId, known.platform_id);
 }
 
-function checkCallback({ callbacks }: DeclareDeps, { callbackUrl }: DeclaredPlatform): void {
+/** Refuses addresses before the object takes over a platform. A published platform allows fewer of them. */
+function checkAddresses({ callbacks }: DeclareDeps, { callbackUrl, redirectUris }: DeclaredPlatform): void {
   if (callbackUrl != null) checkCallbackUrl(callbackUrl, callbacks);
+  checkRedirectUris(redirectUris ?? [], null);
 }
 
 /** A platform that was registered before namespace and name were stored gets those of this object. */
@@ -170,9 +176,13 @@ async function checkPlace(db: Database, known: LivePlatform, object: ObjectPlace
 }
 
 function differs(known: LivePlatform, declared: DeclaredPlatform): boolean {
-  const { scopeDescriptions = known.scope_descriptions, explanationValues = known.explanation_values } =
-    declared;
+  const {
+    scopeDescriptions = known.scope_descriptions,
+    explanationValues = known.explanation_values,
+    redirectUris = known.redirect_uris,
+  } = declared;
   return (
+    !isDeepStrictEqual(known.redirect_uris, redirectUris) ||
     !isDeepStrictEqual(known.scope_descriptions, scopeDescriptions) ||
     known.explanation_values !== explanationValues ||
     known.name !== declared.name ||

@@ -9,6 +9,7 @@ import { readAcceptance } from "../accepted_principal_routes.ts";
 import { type CreateAgentDeps, deleteAgent } from "../agents/agents.ts";
 import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
 import { removeConnection } from "../connections/connection_changes.ts";
+import { countCustomers } from "../connections/customer_connections.ts";
 import { showAgent } from "../platform_answers.ts";
 import { isLive, type LivePlatform } from "../platform_record.ts";
 import type { PlatformDeps } from "../routes.ts";
@@ -60,6 +61,7 @@ function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
       "adoption_not_confirmed",
       "external_conflict",
       "invalid_callback_url",
+      "invalid_redirect_uri",
       "invalid_principal",
       "principal_limit",
       "action_limited",
@@ -79,6 +81,7 @@ function putPlatformRoute(deps: DeclaredPlatformDeps): Route {
         callbackUrl: body.callback_url,
         scopeDescriptions: body.scope_descriptions,
         explanationValues: body.explanation_values,
+        redirectUris: body.redirect_uris,
         adopt: body.adopt,
         acceptedPrincipals: body.accepted_principals?.map(readAcceptance),
       });
@@ -149,8 +152,9 @@ function removePlatformRoute(deps: DeclaredPlatformDeps): Route {
 async function showPlatformAnswer(deps: DeclaredPlatformDeps, record: LivePlatform): Promise<PlatformAnswer> {
   const { platform_id, connection_id, api_key_prefix, default_allowed_scopes, callback_url } = record;
   const { api_key_created_at, rotation_request, account_id: workspace_id, verifier_id } = record;
+  const customers = (await countCustomers(deps.db, [platform_id])).get(platform_id) ?? 0;
   return {
-    ...{ workspace_id, verifier_id },
+    ...{ workspace_id, verifier_id, publish_state: record.publish_state, customers },
     ...{ platform_id, connection_id, api_key_prefix, default_allowed_scopes, callback_url, rotation_request },
     api_key_issued_at: api_key_created_at.toISOString(),
     credentials: await undeliveredCredentials(deps, record),

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, test as baseTest, beforeAll, describe, expect } from "vitest";
-import type { AnyObject, DelegationStatus } from "../../../src/operator/kinds.ts";
+import { isClientSecret } from "../../../src/connect/signing_secret.ts";
+import type { AnyObject, DelegationStatus, PlatformStatus } from "../../../src/operator/kinds.ts";
 import { decodeDelegationCert, delegationSignBytes } from "../../../src/protocol/documents/certificate.ts";
 import { verifyHybrid } from "../../../src/protocol/keys/hybrid.ts";
 import type { TestApi } from "../../support/api.ts";
@@ -9,6 +10,7 @@ import { installPolicies } from "../../support/kubernetes/policies.ts";
 import type { Kubernetes, KubernetesUser } from "../../support/kubernetes/server.ts";
 import { approve, createAgent, registerPlatform } from "../../support/platform_world.ts";
 import { until } from "../../support/process.ts";
+import { connect } from "../../support/two_companies.ts";
 import { agent, delegation, platform } from "../operator_folder.ts";
 import { type RealCluster, startRealCluster } from "./real_cluster.ts";
 
@@ -227,6 +229,43 @@ describe.skipIf(missing !== undefined)("declared objects in a cluster", { timeou
         });
       expect((await agents(after?.api_key)).status).toBe(200);
       await until("the lost key ends", async () => (await agents(before?.api_key)).status === 401);
+    });
+
+    test("receive a signing secret that a person rotated, and show their customers", async ({
+      life: { world, person, accept },
+    }) => {
+      const redirectURIs = ["https://shop.example.test/connected", "http://127.0.0.1:3000/connected"];
+      const declare = (spec: object, asked: string) =>
+        world.apply(platform(spec, { annotations: { "deputize.io/reconcile-at": asked } }));
+      const statusIn = async () => (await world.find("Platform", "shop"))?.status as PlatformStatus;
+      await accept();
+      await world.start();
+      await declare({ redirectURIs }, "1");
+      const { status } = await world.reaches("Platform", "shop", "Active");
+      expect(status).toMatchObject({ redirectURIs, publishState: "draft", customers: 0 });
+      const platformId = String((status as PlatformStatus).platformID);
+      const place = `/v1/service/platforms/${platformId}`;
+      expect((await person.client.get(place)).body.redirect_uris).toEqual(redirectURIs);
+      const first = await world.secret("shop-credentials");
+      const rotated = await person.client.post(`${place}/rotate-signing-secret`, { grace_seconds: 3600 });
+      const customer = await connect(api, { platform: { platformId } }, { scopes: ["data:read"] });
+      await declare({}, "2");
+      await until("the customer is in the status", async () => (await statusIn()).customers === 1);
+      expect(await statusIn()).not.toHaveProperty("redirectURIs");
+      expect((await person.client.get(place)).body.redirect_uris).toEqual([]);
+      const second = await world.secret("shop-credentials");
+      expect(second?.signing_secret).toBe(rotated.body.signing_secret);
+      expect(second).toMatchObject({
+        connection_id: first?.connection_id,
+        webhook_signing_secret: first?.webhook_signing_secret,
+      });
+      for (const { api_key, signing_secret } of [first ?? {}, second ?? {}]) {
+        expect(await isClientSecret(api, platformId, signing_secret ?? "")).toBe(true);
+        const headers = { "x-service-api-key": api_key ?? "" };
+        const { body } = await api.client().get("/v1/service/keys/self", { headers });
+        expect(body.connection_id).toBe(first?.connection_id);
+      }
+      expect(JSON.stringify([second, await statusIn()])).not.toContain(customer.connectionId);
     });
 
     test("get a Secret with a key of the agent, another one after its loss, and none after their deletion", async ({

@@ -241,6 +241,26 @@ describe("a visit to a Platform", () => {
     expect([...other.secrets.keys()]).toEqual(["shop-credentials", "new"]);
   });
 
+  test("reports the customers of an unchanged Platform without sending it again", async () => {
+    const state = { ...registered.platform, publish_state: "draft", customers: 0 };
+    const found = visitWorld({
+      ...current,
+      secrets: [secret("shop-credentials")],
+      state: { platform: state },
+    });
+    await found.visit(shop());
+    Object.assign(state, { publish_state: "published", customers: 3 });
+    await found.visit(shop());
+    expect(found.statuses.at(-1)).toMatchObject({ publishState: "published", customers: 3 });
+    expect(found.calls).toEqual(["putPlatform"]);
+  });
+
+  test("keeps the number of customers in the status while a former version of the API answers", async () => {
+    const found = visitWorld({ ...current, secrets: [secret("shop-credentials")] });
+    await found.visit(shop({ status: { publishState: "published", customers: 3 } }));
+    expect(found.statuses.at(-1)).toMatchObject({ publishState: "published", customers: 3 });
+  });
+
   test("plans the next visit for the time of the next rotation", async () => {
     const found = visitWorld({ ...current, secrets: [secret("shop-credentials")] });
     const rotating = shop({ spec: { keyRotation: { every: "24h" } } });

@@ -19,6 +19,7 @@ describe("PUT /internal/v1/platforms/{external_id}", () => {
       connection_id: expect.any(String),
       workspace_id: person.accountId,
       verifier_id: answer.body.connection_id,
+      ...{ publish_state: "draft", customers: 0 },
       api_key_prefix: credentials.api_key!.slice(0, 12),
       api_key_issued_at: api.clock.now().toISOString(),
       rotation_request: null,

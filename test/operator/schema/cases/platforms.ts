@@ -17,6 +17,9 @@ const secretTemplate = (template: Changes) => platform({ secretTemplate: templat
 const marks = (count: number): Record<string, string> =>
   Object.fromEntries(Array.from({ length: count }, (_, n) => [`mark-${n}`, "x"]));
 
+const SHOP = "https://shop.example.test/";
+const redirected = (...redirectURIs: unknown[]) => platform({ redirectURIs });
+
 const words = (n: number, changes: Changes = {}) => ({
   scope: `custom:a:${n}`,
   label: `Do ${n}`,
@@ -116,6 +119,47 @@ export const platforms: SchemaCase[] = [
   refuses("a forbidden port with leading zeros", platform({ callbackUrl: "https://shop.example.test:0022" })),
   accepts("a callback URL to port 8443", platform({ callbackUrl: "https://shop.example.test:8443/a:22/" })),
   refuses("a callback URL with a space", platform({ callbackUrl: "https://shop.example.test/ a" })),
+  accepts("an empty list of redirect URIs", redirected()),
+  accepts("10 redirect URIs", redirected(...Array.from({ length: 10 }, (_, n) => `${SHOP}${n}`))),
+  refuses("11 redirect URIs", redirected(...Array.from({ length: 11 }, (_, n) => `${SHOP}${n}`))),
+  accepts("a redirect URI of 512 characters", redirected(SHOP.padEnd(512, "a"))),
+  refuses("a redirect URI of 513 characters", redirected(SHOP.padEnd(513, "a"))),
+  refuses("an empty redirect URI", redirected("")),
+  refuses("a redirect URI twice", redirected(SHOP, SHOP)),
+  ...[
+    `${SHOP}connected?from=service&barcode=1`,
+    `${SHOP}a&code=1`,
+    "https://shop.example.test:8443/~a/%7Bb%7D;c=1?d=[1]",
+    "https://[2001:db8::1]/",
+    "http://localhost:3000/connected",
+    "http://127.0.0.1/",
+    "http://[::1]:3000/",
+  ].map((uri) => accepts(`a redirect URI ${uri}`, redirected(uri))),
+  ...[
+    "http://shop.example.test/",
+    "http://localhost.example.test/",
+    "http://localhost@shop.example.test/",
+    "javascript:alert(1)//https://shop.example.test/",
+    "//shop.example.test/",
+    "HTTPS://shop.example.test/",
+    "https://shop.example.test",
+    "https://shop.example.test?a=1",
+    "https://Shop.example.test/",
+    "https://shop.example.test./",
+    "https://*.example.test/",
+    "https://shop.example.test:99999999/",
+    `${SHOP}#`,
+    "https://user@shop.example.test/",
+    "https://@shop.example.test/",
+    "https://shop.example.test\\@evil.example.test/",
+    `${SHOP}\n`,
+    `${SHOP} a`,
+    `${SHOP}é`,
+    `${SHOP}?code=1`,
+    `${SHOP}?a=1&state`,
+    `${SHOP}?a=1&iss&b`,
+    `${SHOP}?error_description=`,
+  ].map((uri) => refuses(`a redirect URI ${JSON.stringify(uri)}`, redirected(uri))),
   refuses("a Secret name with a slash", platform({ credentialsSecretName: "a/b" })),
   refuses("a Secret name of ..", platform({ credentialsSecretName: ".." })),
   ...["full", "rounded", "hashed"].map((values) =>
