@@ -1,22 +1,24 @@
 import type { Transaction } from "../db/database.ts";
+import type { Connecting } from "../db/tables.ts";
 import { ApiError } from "../errors.ts";
 import type { MemberRole } from "../route.ts";
 
-/** A person's role in an account, and whether the account requires a second person for approvals. */
-type Held = { role: MemberRole | null; fourEyes: boolean };
+/** A person's role in an account, with the account's rules about what its members may do. */
+type Held = { role: MemberRole | null; fourEyes: boolean; connecting: Connecting };
 
 /**
  * Returns the role that a person has in an account. The role is `null` for everyone but its members. A
- * personal account has one member, its own person. Neither value can change before the transaction ends.
+ * personal account has one member, its own person. No value can change before the transaction ends.
  */
 export async function lockRole(tx: Transaction, accountId: string, personId: string): Promise<Held> {
   const account = await tx("accounts")
     .where({ account_id: accountId })
     .forShare()
-    .first("own_role", "four_eyes");
+    .first("own_role", "four_eyes", "connecting");
   return {
     role: account === undefined ? null : await roleIn(tx, accountId, personId, account.own_role),
     fourEyes: account?.four_eyes ?? false,
+    connecting: account?.connecting ?? "owners",
   };
 }
 
@@ -62,6 +64,11 @@ async function roleIn(
 /** Returns whether a role may approve and deny requests. */
 export function mayApprove(role: MemberRole | null): boolean {
   return role === "owner" || role === "approver";
+}
+
+/** Returns whether a member with this role may connect a product for an account with this rule. */
+export function mayConnect({ role, connecting }: Pick<Held, "role" | "connecting">): boolean {
+  return role === "owner" || (role === "approver" && connecting === "owners_and_approvers");
 }
 
 /** Returns whether anybody can act for an account. Nobody can after its last member has deleted it. */

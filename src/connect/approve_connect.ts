@@ -1,5 +1,5 @@
 import { hash, randomBytes } from "node:crypto";
-import { requireRole } from "../accounts/member_role.ts";
+import { lockRole, mayConnect } from "../accounts/member_role.ts";
 import { addSeconds, type Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import type { ConnectCodeRow, Consent } from "../db/key_tables.ts";
@@ -7,7 +7,7 @@ import { ApiError } from "../errors.ts";
 import { checkCeiling, checkScopes } from "../input/ceiling.ts";
 import { findOwner } from "../platforms/account_owner.ts";
 import { pickDescriptions } from "../platforms/scope_descriptions.ts";
-import type { ActingPerson, MemberRole } from "../route.ts";
+import type { ActingPerson } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
 import {
   type ConnectRequest,
@@ -20,8 +20,6 @@ import {
 
 const CODE_SECONDS = 60;
 const TEST_CUSTOMERS = 5;
-/** Roles whose members may connect a product for an organization. */
-const CONNECTORS: readonly MemberRole[] = ["owner", "approver"];
 
 /** Dependencies of deciding about a request. */
 export type ConnectDecisionDeps = { db: Database; secretBox: SecretBox; clock: Clock; baseUrl: string };
@@ -129,7 +127,8 @@ type Customer = Pick<ConnectCodeRow, "platform_id" | "customer_account_id" | "pe
  */
 export async function checkMayConnect(tx: Transaction, customer: Customer): Promise<{ isTest: boolean }> {
   const { platform_id, customer_account_id, person_id, redirect_uri } = customer;
-  await requireRole(tx, customer_account_id, person_id, CONNECTORS);
+  const held = await lockRole(tx, customer_account_id, person_id);
+  if (!mayConnect(held)) throw new ApiError("forbidden");
   await tx("platforms").where({ platform_id }).forShare().select("platform_id");
   const product = await findProduct(tx, platform_id);
   if (product === undefined) throw new ApiError("not_found");

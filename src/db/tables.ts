@@ -27,6 +27,9 @@ export type * from "./proof_tables.ts";
 /** Any JSON value, as the driver returns it from a json column. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
+/** The members who may connect a product for an organization, by their roles. */
+export type Connecting = "owners" | "owners_and_approvers";
+
 /** Rows of the API's database, as the driver returns them, one type for each table. */
 export type AccountRow = {
   account_id: string;
@@ -43,6 +46,8 @@ export type AccountRow = {
   /** The role of the account's own address in its organization. Null after the address has left it. */
   own_role: MemberRole | null;
   four_eyes: boolean;
+  /** The members who may connect a product for the organization. */
+  connecting: Connecting;
   created_at: Date;
 };
 

@@ -28,11 +28,20 @@ export function organizationsRoutes(deps: OrganizationDeps): Route[] {
   ];
 }
 
+const connecting = z.enum(["owners", "owners_and_approvers"]);
+
+const change = z
+  .object({ organization_name: organizationName, four_eyes: z.boolean(), connecting })
+  .partial();
+
+type Change = z.infer<typeof change>;
+
 const shown = z.object({
   account_id: z.string(),
   organization_name: z.string(),
   role: z.enum(memberRoles).describe("The caller's role"),
   four_eyes: z.boolean().describe("Whether a person may not approve a delegation that they requested"),
+  connecting,
   human_id: z.string().describe("Its root identity, which platforms of other accounts may accept"),
   created_at: isoTime,
 });
@@ -68,13 +77,10 @@ function changeRoute(db: Database): Route {
     id: "change_organization",
     method: "PATCH",
     path,
-    summary: "Rename an organization, or set whether people may approve delegations that they requested",
+    summary: "Rename an organization, or change its rules",
     access: "session",
     idempotent: true,
-    body: z
-      .object({ organization_name: organizationName, four_eyes: z.boolean() })
-      .partial()
-      .refine((change) => Object.keys(change).length > 0, "must have something to change"),
+    body: change.refine((body) => Object.keys(body).length > 0, "must have something to change"),
     activityDetails: changeOf,
     answer: { status: 200, schema: shown, description: "The changed organization" },
     errors: ["not_available"],
@@ -86,12 +92,11 @@ function changeRoute(db: Database): Route {
   });
 }
 
-type Change = { organization_name?: string | undefined; four_eyes?: boolean | undefined };
-
-function changeOf({ organization_name, four_eyes }: Change) {
+function changeOf({ organization_name, four_eyes, connecting }: Change) {
   return {
     ...(organization_name !== undefined && { organization_name }),
     ...(four_eyes !== undefined && { four_eyes }),
+    ...(connecting !== undefined && { connecting }),
   };
 }
 
@@ -105,6 +110,7 @@ async function show(db: Database, { accountId, person }: SessionCaller): Promise
     organization_name: row.organization_name,
     role: person.role,
     four_eyes: row.four_eyes,
+    connecting: row.connecting,
     human_id: row.human_id,
     created_at: row.created_at.toISOString(),
   };

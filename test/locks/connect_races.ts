@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import { connectScene } from "../connect/scene.ts";
-import type { TestApi } from "../support/api.ts";
-import { addMember } from "../support/members.ts";
+import type { Person, TestApi } from "../support/api.ts";
+import { actingFor, addMember } from "../support/members.ts";
 import { connect, publisher } from "../support/two_companies.ts";
 import type { RaceRow, Sql } from "./races.ts";
 
@@ -16,14 +16,15 @@ async function decided(api: TestApi) {
   return { shop, customer, approver, call: () => exchange(shop, known), check };
 }
 
-/** Returns a person who has read a product's request, and the call that approves it. */
-async function approval(api: TestApi) {
+/** Returns a person who has read a product's request for an account, and the call that approves it. */
+async function approval(api: TestApi, given?: Person, accountId?: string) {
   const { product, begun } = connectScene(api);
   const shop = await product();
-  const person = await api.person();
+  const person = given ?? (await api.person());
+  const acting = actingFor(person, accountId ?? person.accountId);
   const path = `/v1/service/connect-requests/${(await begun(shop)).requestId}`;
-  const { consent_hash } = (await person.client.get(path)).body;
-  const call = () => person.client.post(`${path}/approve`, { scopes: ["data:read"], consent_hash });
+  const { consent_hash } = (await acting.get(path)).body;
+  const call = () => acting.post(`${path}/approve`, { scopes: ["data:read"], consent_hash });
   return { shop, person, call };
 }
 
@@ -82,6 +83,20 @@ export const connectRaces: Record<string, RaceRow[]> = {
         };
       },
     },
+    {
+      title: "by an approver of an organization that leaves it to owners",
+      gets: ["403 forbidden"],
+      async prepare(api) {
+        const customer = await api.person({ organization_name: "Analytical Engines" });
+        const approver = await addMember(api, customer.accountId, "approver");
+        const { call } = await approval(api, approver, customer.accountId);
+        return {
+          holds: ["select from accounts where account_id = $1 for no key update", customer.accountId],
+          meanwhile: ["update accounts set connecting = 'owners' where account_id = $1", customer.accountId],
+          call,
+        };
+      },
+    },
   ],
   narrow_connected_product: [
     ending(
@@ -110,6 +125,18 @@ export const connectRaces: Record<string, RaceRow[]> = {
         return {
           holds: ["select from accounts where account_id = $1 for share", customer.accountId],
           meanwhile: ["delete from organization_members where account_id = $1", approver.accountId],
+          ...{ call, check },
+        };
+      },
+    },
+    {
+      title: "of an approver whose organization leaves connecting to owners",
+      gets: ["400"],
+      async prepare(api) {
+        const { customer, call, check } = await decided(api);
+        return {
+          holds: ["select from accounts where account_id = $1 for share", customer.accountId],
+          meanwhile: ["update accounts set connecting = 'owners' where account_id = $1", customer.accountId],
           ...{ call, check },
         };
       },

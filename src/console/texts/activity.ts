@@ -28,6 +28,7 @@ export const ACTIVITY = {
     cert_id: "delegation",
     linked_cert_id: "linked delegation",
     cluster_id: "cluster",
+    connecting: "who may connect products",
     connection_id: "connection",
     delivery_id: "delivery",
     domain: "domain",
@@ -43,6 +44,10 @@ export const ACTIVITY = {
     username: "user",
     request_id: "request",
     role: "role",
+  } as Record<string, string | undefined>,
+  connecting: {
+    owners: "owners",
+    owners_and_approvers: "owners and approvers",
   } as Record<string, string | undefined>,
   yes: "on",
   no: "off",

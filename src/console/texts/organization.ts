@@ -80,6 +80,11 @@ export const ORGANIZATION = {
   fourEyes: "Four eyes",
   fourEyesOn: "On: the person who asked for a delegation may not approve it; somebody else does.",
   fourEyesOff: "Off: the person who asked for a delegation may approve it too, if their role allows it.",
+  connecting: "Connecting products",
+  connectors: {
+    owners_and_approvers: "Owners and approvers may connect a product.",
+    owners: "Only owners may connect a product.",
+  },
   identity: "Root identity",
   identityHint:
     "Approvals for the organization are signed by its key. Give it to people who should accept the organization's authority. Your own root identity, under Your account, is another one.",
@@ -116,6 +121,9 @@ export const ORGANIZATION = {
   fourEyesHint:
     "Another owner or approver does. Requests that a cluster declares are then decided in the cluster. Owners can switch this off again; the activity shows that.",
   saveFourEyes: "Save",
+  connectingLabel: "Who may connect a product of another company",
+  saveConnecting: "Save",
+  connectingHint: "The change does not end existing connections.",
   inviteTitle: "Invite somebody",
   inviteLead:
     "They get a mail with a link and a code, sign in with this address, see who invites them, and accept. Until then nothing happens.",

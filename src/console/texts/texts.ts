@@ -110,7 +110,7 @@ export const texts = {
     recovery_begun: "Sending has begun. The list below shows the progress.",
     renamed: "The name was changed.",
     address_changed: "The address was changed. Your other sign-ins have ended.",
-    four_eyes_set: "The rule was changed.",
+    rule_set: "The rule was changed.",
     invited: "The invitation was sent.",
     withdrawn: "The invitation was withdrawn.",
     role_changed: "The role was changed.",

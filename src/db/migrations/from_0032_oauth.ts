@@ -1,5 +1,9 @@
 /** Columns and tables for connecting customers to products with OAuth. A part of migration 0032. */
 export const OAUTH = `
+-- Whose members may connect products for an organization.
+alter table accounts add column connecting text not null default 'owners_and_approvers',
+  add constraint accounts_connecting_check check (connecting in ('owners', 'owners_and_approvers')) not valid;
+
 alter table platforms
   -- Where the service may send a browser back to after a customer has decided.
   add column redirect_uris text[] not null default '{}',

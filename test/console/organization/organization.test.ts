@@ -60,6 +60,18 @@ describe("the organization pages", () => {
     expect((await owner.client.get("/v1/service/organization")).body.four_eyes).toBe(false);
   });
 
+  test("let an owner choose who may connect products, and the activity list names the choice", async () => {
+    const { open, owner } = await organizationOf(api);
+    const settings = await open("/console/organization/settings");
+    expect(settings.text).toMatch(/value="owners_and_approvers" checked/);
+    const set = await settings.send("connecting", { connecting: "owners" });
+    expect(set.words).toContain(texts.organization.connectors.owners);
+    expect((await owner.client.get("/v1/service/organization")).body.connecting).toBe("owners");
+    const wrong = await settings.send("connecting", { connecting: "everybody" });
+    expect(wrong.status).toBe(400);
+    expect((await open("/console/activity")).words).toContain("who may connect products owners");
+  });
+
   test("change a member's role, and remove a member", async () => {
     const { open, approver, ids } = await organizationOf(api);
     const path = `/console/organization/members/${approver.accountId}`;

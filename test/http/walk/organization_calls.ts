@@ -22,7 +22,7 @@ async function invitationTo({ client }: Scene["person"], email: string): Promise
 export const organizationCalls: Record<string, (api: TestApi, scene: Scene) => Promise<SeenAnswer[]>> = {
   get_organization: async (_, { person }) => [await person.client.get(ORGANIZATION)],
   change_organization: async (_, { person }) => [
-    await person.client.call("PATCH", ORGANIZATION, { body: { four_eyes: true } }),
+    await person.client.call("PATCH", ORGANIZATION, { body: { four_eyes: true, connecting: "owners" } }),
   ],
   list_organization_members: async (_, { person }) => [await person.client.get(`${ORGANIZATION}/members`)],
   change_organization_member: async (_, { person, memberId }) => [

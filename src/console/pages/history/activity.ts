@@ -157,6 +157,7 @@ function said({ texts, at }: Visit, key: string, value: string | boolean, { emai
   const { activity: words, acting } = texts;
   if (typeof value === "boolean") return value ? words.yes : words.no;
   if (key === "account_id") return emails.get(value) ?? value;
+  if (key === "connecting") return Object.hasOwn(words.connecting, value) ? words.connecting[value] : value;
   if (key === "role") return memberRoles.filter((role) => role === value).map((role) => acting.roles[role]);
   const start = Object.hasOwn(PLACES, key) ? PLACES[key] : undefined;
   if (start === undefined) return html`<bdi>${value}</bdi>`;

@@ -2,7 +2,7 @@ import { type Html, html } from "../../../html/html.ts";
 import { memberRoles } from "../../../route.ts";
 import type { Answers } from "../../core/calls.ts";
 import { page, signedIn, type Visit } from "../../core/page.ts";
-import { checkField, textField } from "../../elements/fields.ts";
+import { checkField, choiceField, choicesOf, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { table } from "../../elements/listing.ts";
 import { copyable, facts, time } from "../../elements/values.ts";
@@ -47,6 +47,7 @@ function glance(visit: Visit, { organization }: Data): Html {
         html`${acting.roles[organization.role]}<br /><span class="quiet">${acting.roleHints[organization.role]}</span>`,
       ],
       [words.fourEyes, organization.four_eyes ? words.fourEyesOn : words.fourEyesOff],
+      [words.connecting, words.connectors[organization.connecting]],
       [
         words.identity,
         html`${copyable(texts, { id: "root-identity", text: organization.human_id })}<br /><span class="quiet">${words.identityHint}</span>`,
@@ -126,7 +127,7 @@ function roles({ texts: { organization: words, acting } }: Visit): Html {
     })}</section>`;
 }
 
-/** The page about an organization's settings: its name, and whether people may approve their own requests. */
+/** The page about an organization's settings: its name and its rules. */
 export const organizationSettingsPage = page<Answers["get_organization"]>({
   id: "organization_settings",
   path: "/console/organization/settings",
@@ -135,7 +136,7 @@ export const organizationSettingsPage = page<Answers["get_organization"]>({
   load: ({ call }) => call("get_organization"),
   title: ({ texts }) => texts.organization.settingsTitle,
   back: ({ at, texts }) => ({ to: at("/organization"), text: texts.organization.navigation }),
-  render(visit, { organization_name, four_eyes }) {
+  render(visit, { organization_name, four_eyes, connecting }) {
     const { organization: words } = visit.texts;
     return html`<section class="card"><h2>${words.name}</h2>${form(visit, {
       name: "rename",
@@ -159,6 +160,18 @@ export const organizationSettingsPage = page<Answers["get_organization"]>({
         value: four_eyes ? "on" : "",
       }),
       submit: words.saveFourEyes,
+    })}</section>
+    <section class="card"><h2>${words.connecting}</h2>${form(visit, {
+      name: "connecting",
+      content: choiceField(visit, {
+        form: "connecting",
+        name: "connecting",
+        label: words.connectingLabel,
+        hint: words.connectingHint,
+        value: connecting,
+        choices: choicesOf(words.connectors),
+      }),
+      submit: words.saveConnecting,
     })}</section>`;
   },
   forms: {
@@ -171,7 +184,13 @@ export const organizationSettingsPage = page<Answers["get_organization"]>({
     four_eyes: {
       async submit({ call, at }, fields) {
         await call("change_organization", { body: { four_eyes: fields.get("four_eyes") === "on" } });
-        return { to: at("/organization"), notice: "four_eyes_set" };
+        return { to: at("/organization"), notice: "rule_set" };
+      },
+    },
+    connecting: {
+      async submit({ call, at }, fields) {
+        await call("change_organization", { body: { connecting: fields.get("connecting") } });
+        return { to: at("/organization"), notice: "rule_set" };
       },
     },
   },
