@@ -177,7 +177,7 @@ async function readTask(deps: AskRoutesDeps, caller: ApiKeyCaller, id: string) {
 }
 
 function show({ root, endpoint }: AskRoutesDeps, record: RequestRecord): z.infer<typeof answer> {
-  const { request_id: id, status, cert_id, approved_scope, cert_expires_at } = record;
+  const { request_id: id, account_id, status, cert_id, approved_scope, cert_expires_at } = record;
   const own = `${endpoint}/${id}`;
   return {
     task: {
@@ -186,7 +186,7 @@ function show({ root, endpoint }: AskRoutesDeps, record: RequestRecord): z.infer
       status_endpoint: `${own}?wait=${MAX_WAIT}`,
       expires_at: record.expires_at.toISOString(),
       links: {
-        console: `${root}/console/requests/${id}`,
+        console: `${root}/console/for/${account_id}/requests/${id}`,
         ...(status === "pending" ? { cancel: `${own}/cancel` } : {}),
       },
     },

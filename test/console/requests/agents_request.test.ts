@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { certify, proofApi } from "../../proofs/application.ts";
 import { askingAgent, evaluationOf, taskOf, withPayload } from "../../proofs/asking/asking.ts";
 import { decide, operationOf, BOUND_SCOPE as SCOPE } from "../../proofs/bound_operations.ts";
+import { addMember } from "../../support/members.ts";
 import { browserOf, formIn } from "../support/console.ts";
 
 const world = proofApi();
@@ -35,6 +36,17 @@ describe("the page about a request that an agent made itself", () => {
     expect(action).toContain('"amount": 5');
     expect(action.split("It may")[0]).not.toContain("mallory");
     expect(page.words).toContain("The agent asked itself, with its API key");
+  });
+
+  test("opens for an approver of an organization at the link that the agent shows", async () => {
+    const owner = await world.api.person({ organization_name: "Bakers" });
+    const approver = await addMember(world.api, owner.accountId, "approver");
+    const app = await askingAgent(world, owner);
+    const { links } = taskOf(await app.ask(await app.refused()));
+    const { open } = browserOf(world.api, approver.client);
+    const page = await open(links.console?.replace("http://127.0.0.1", "") ?? "");
+    expect([page.status, page.words]).toEqual([200, expect.stringContaining("asks to act for Bakers")]);
+    expect((await page.send("approve")).words).toContain("was given authority");
   });
 
   test("warns of content that the agent did not show, and writes invisible characters as codes", async () => {

@@ -112,7 +112,7 @@ describe("an agent that asks", () => {
       status: "pending",
       status_endpoint: `http://127.0.0.1${ASKING}/${task.id}?wait=10`,
       links: {
-        console: `http://127.0.0.1/console/requests/${task.id}`,
+        console: `http://127.0.0.1/console/for/${app.person.accountId}/requests/${task.id}`,
         cancel: `http://127.0.0.1${ASKING}/${task.id}/cancel`,
       },
     });
