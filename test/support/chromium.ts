@@ -11,8 +11,8 @@ const QUIET = [
   ...["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"],
 ];
 
-/** Starts Chromium without a window and with a temporary profile. */
-export function startChromium(program: string): Promise<Browser> {
-  const args = process.getuid?.() === 0 ? [...QUIET, "--no-sandbox"] : QUIET;
+/** Starts Chromium without a window and with a temporary profile. `more` are further arguments. */
+export function startChromium(program: string, more: readonly string[] = []): Promise<Browser> {
+  const args = [...QUIET, ...more, ...(process.getuid?.() === 0 ? ["--no-sandbox"] : [])];
   return chromium.launch({ executablePath: program, args });
 }

@@ -5,7 +5,7 @@ import { createAgent } from "../../support/platform_world.ts";
 import type { Traveller } from "./traveller.ts";
 
 /** The values that pages show for an application. */
-export type Told = { apiKey: string; connectionId: string; webhookSecret: string };
+export type Told = { apiKey: string; connectionId: string; webhookSecret: string; signingSecret: string };
 
 /** An application with its own agent. */
 export type Shop = ReturnType<typeof callsOf> & {
@@ -30,11 +30,12 @@ export async function registerShop(traveller: Traveller): Promise<Told> {
   await traveller.at("Shop is registered");
   const apiKey = (await page.getByLabel("API key", { exact: true }).textContent()) ?? "";
   const webhookSecret = (await page.getByLabel(/^Webhook secret/).textContent()) ?? "";
+  const signingSecret = (await page.locator("#signing-secret").textContent()) ?? "";
   const line = (await page.locator("#try-key").textContent()) ?? "";
   const connectionId = /\/connections\/([0-9a-f-]{36})\//.exec(line)?.[1] ?? "";
   await traveller.follow("Open the platform");
   await traveller.at("Shop");
-  return { apiKey, connectionId, webhookSecret };
+  return { apiKey, connectionId, webhookSecret, signingSecret };
 }
 
 /** Creates the agent of the application that has this API key. */

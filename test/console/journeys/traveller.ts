@@ -23,7 +23,12 @@ export type Traveller = {
   fill(label: string, value: string): Promise<void>;
   read(): Promise<string>;
   row(text: string | RegExp): Locator;
-  signUp(): Promise<void>;
+  /** Signs in at the page that asks for it, with the code from the mail. */
+  signIn(): Promise<void>;
+  /** Signs up, for themselves or for a new organization, from the page that asks to sign in. */
+  onboard(organization?: string): Promise<void>;
+  /** Opens the console and signs up. */
+  signUp(organization?: string): Promise<void>;
 };
 
 type Made = { url: string; window: Window; email: string; look: Look; mails: ReceivedMail[] };
@@ -56,21 +61,29 @@ export function createTraveller({ url, window, email, look, mails }: Made): Trav
     fill: (label, value) => page.getByLabel(label, { exact: true }).fill(value),
     read: async () => ((await page.locator("main").textContent()) ?? "").replaceAll(/\s+/g, " "),
     row: (text) => page.getByRole("row").filter({ hasText: text }),
-    async signUp() {
-      await page.goto(`${url}/console`);
+    async signIn() {
       await traveller.at("Sign in or sign up");
       await traveller.fill("E-mail address", email);
       await traveller.press("Send me a code");
       await traveller.at("Enter your code");
       await traveller.fill("Code", codeIn(mails, email));
       await traveller.press("Sign in");
+    },
+    async onboard(organization) {
+      await traveller.signIn();
       await traveller.at("Your name");
       await traveller.fill("First name", "Ada");
       await traveller.fill("Last name", "Lovelace");
       await traveller.press("Continue");
       await traveller.at("Your account");
-      await page.getByRole("radio", { name: /For myself/ }).check();
+      const type = organization === undefined ? /For myself/ : /For an organization/;
+      await page.getByRole("radio", { name: type }).check();
+      if (organization !== undefined) await traveller.fill("Name of the organization", organization);
       await traveller.press("Open the account");
+    },
+    async signUp(organization) {
+      await page.goto(`${url}/console`);
+      await traveller.onboard(organization);
       await traveller.at("Hello, Ada");
     },
   };

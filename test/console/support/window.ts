@@ -26,11 +26,13 @@ export type Window = { page: Page; context: BrowserContext; complaints: string[]
 
 const COOKIES = { session: "/", csrf: "/", refresh: "/v1/auth/refresh", sign_in: "/v1/auth/email" };
 
-/** Opens a window with a client's cookies. */
+type Opened = { client?: HttpClient | undefined; look: Look; product?: string };
+
+/** Opens a window with a client's cookies. It may also visit the origin of a product, by any certificate. */
 export async function openWindow(
   browser: Browser,
   api: TestApi,
-  { client, look }: { client?: HttpClient | undefined; look: Look },
+  { client, look, product = api.url }: Opened,
 ): Promise<Window> {
   const context = await browser.newContext({
     viewport: { width: look.width, height: 800 },
@@ -39,6 +41,7 @@ export async function openWindow(
     timezoneId: "Asia/Kolkata",
     locale: "en-GB",
     serviceWorkers: "block",
+    ignoreHTTPSErrors: product !== api.url,
   });
   const cookies = Object.entries(COOKIES).flatMap(([name, path]) => {
     const value = client?.cookie(`service_${name}`);
@@ -57,7 +60,8 @@ export async function openWindow(
     if (reason !== "net::ERR_ABORTED") complaints.push(`${request.url()} ${reason}`);
   });
   page.on("request", (request) => {
-    if (!request.url().startsWith(`${api.url}/`)) complaints.push(`asks ${request.url()}`);
+    const isExpected = [api.url, product].some((origin) => request.url().startsWith(`${origin}/`));
+    if (!isExpected) complaints.push(`asks ${request.url()}`);
   });
   return { page, context, complaints, close: () => context.close() };
 }
