@@ -13,7 +13,12 @@ import { certificateChainRoute } from "./certificates/check_certificate_route.ts
 import type { SignDeps } from "./requests/approve_request.ts";
 import { approveRoute, denyRoute } from "./requests/decision_routes.ts";
 import { previewRoute } from "./requests/preview_route.ts";
-import { getRequestRoute, listRequestsRoute, selfRequestRoute } from "./requests/request_routes.ts";
+import {
+  getRequestRoute,
+  keyRequestRoute,
+  listRequestsRoute,
+  selfRequestRoute,
+} from "./requests/request_routes.ts";
 import { type RevocationListDeps, revocationsRoute } from "./revocation_lists/revocation_list.ts";
 import { scopesRoute } from "./scopes_route.ts";
 
@@ -29,6 +34,7 @@ export function delegationRoutes(deps: DelegationDeps): Route[] {
   return [
     scopesRoute(),
     selfRequestRoute(deps),
+    keyRequestRoute(deps),
     listRequestsRoute(deps),
     getRequestRoute(deps),
     previewRoute(deps),

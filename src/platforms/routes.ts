@@ -44,7 +44,7 @@ export function platformRoutes(deps: PlatformDeps): Route[] {
     ...acceptedPrincipalRoutes(deps),
     ...adoptionRoutes(deps),
     getConnectionRoute(deps),
-    getOwnConnectionRoute(),
+    getOwnConnectionRoute(deps),
     changeConnectionRoute(deps),
     setCallbackRoute(deps),
     rotateKeyRoute(deps),

@@ -13,6 +13,17 @@ import {
 
 /** Races of the operations on requests and certificates. */
 export const delegationRaces: Record<string, RaceRow[]> = {
+  request_delegation_with_key: [
+    keyRequestRace("whose connection is removed", "404 not_found", removeConnection),
+    keyRequestRace("for an agent that is deleted", "409 agent_disabled", ({ agentId }) => [
+      "update agents set disabled_at = now() where agent_id = $1",
+      agentId,
+    ]),
+    keyRequestRace("while a person denies the scope", "429 denied_recently", ({ requestId }) => [
+      "update delegation_requests set status = 'denied', decided_at = now() where request_id = $1",
+      requestId,
+    ]),
+  ],
   request_delegation: [
     ...ofConnection((own) =>
       own.person.client.post("/v1/service/delegations/self-request", {
@@ -160,6 +171,28 @@ function askingRace(
     async prepare(api) {
       const { own, call } = await asking(api);
       return { holds: lockConnection(own), meanwhile: meanwhile(own), call };
+    },
+  };
+}
+
+function keyRequestRace(
+  title: string,
+  gets: string,
+  meanwhile: (own: Awaited<ReturnType<typeof requested>>) => Sql,
+): RaceRow {
+  return {
+    title,
+    gets: [gets],
+    async prepare(api) {
+      const own = await requested(api);
+      const path = `/v1/service/connections/${own.platform.connectionId}/delegation-requests`;
+      const headers = { "x-service-api-key": own.platform.apiKey };
+      const body = { agent_id: own.agentId, requested_scope: ["data:read"] };
+      return {
+        holds: lockConnection(own),
+        meanwhile: meanwhile(own),
+        call: () => api.client().post(path, body, { headers }),
+      };
     },
   };
 }

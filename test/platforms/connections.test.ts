@@ -11,6 +11,7 @@ import {
   registerPlatform,
   selfRequest,
 } from "../support/platform_world.ts";
+import { connect, publisher } from "../support/two_companies.ts";
 
 const api = runningApi();
 
@@ -23,12 +24,30 @@ describe("an application that reads the ids of its own connection", () => {
 
   test("gets the names to which operations are bound, also after the verifier got another name", async () => {
     const person = await api.person();
-    const { connectionId, apiKey } = await registerPlatform(person);
-    const ids = { connection_id: connectionId, workspace_id: person.accountId };
+    const { connectionId, platformId, apiKey, answer } = await registerPlatform(person);
+    const ids = {
+      connection_id: connectionId,
+      workspace_id: person.accountId,
+      platform_id: platformId,
+      allowed_scopes: answer.body.default_allowed_scopes,
+      customer: null,
+    };
     expect(await read(apiKey)).toEqual([200, { ...ids, verifier_id: connectionId }]);
     const path = `/v1/service/connections/${connectionId}`;
     await person.client.call("PATCH", path, { body: { verifier_id: "shop.example" } });
     expect(await read(apiKey)).toEqual([200, { ...ids, verifier_id: "shop.example" }]);
+  });
+
+  test("gets the customer, and the scopes that the customer still allows", async () => {
+    const made = await connect(api, await publisher(api));
+    expect((await read(made.apiKey))[1]).toMatchObject({
+      connection_id: made.connectionId,
+      allowed_scopes: ["data:read", "data:share"],
+      customer: { org_id: made.person.accountId, org_name: "Customer & Sons" },
+    });
+    const narrower = { body: { allowed_scopes: ["data:share"] } };
+    await made.person.client.call("PATCH", `/v1/service/connected-products/${made.connectionId}`, narrower);
+    expect((await read(made.apiKey))[1]).toMatchObject({ allowed_scopes: ["data:share"] });
   });
 
   test("gets 401 without a valid API key", async () => {

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { Database } from "../../src/db/database.ts";
 import type { DelegationRequestRow } from "../../src/db/tables.ts";
 import { newRequestId } from "../../src/ids.ts";
@@ -63,7 +64,7 @@ export async function copyRequest(
   const copies = Array.from({ length: count }, () => ({
     ...row,
     constraints,
-    external_id: null,
+    external_id: row.external_id === null ? null : `c1.${randomUUID()}`,
     ...columns,
     request_id: newRequestId(),
   }));

@@ -135,7 +135,7 @@ export const REQUEST = {
   custody: { custodial: "Its key is kept in the key vault here.", self_custody: "It keeps its key itself." },
   how: "How",
   byPerson: (email: string) => `${email} asked, signed in here or by the API`,
-  byUnknown: "Somebody asked by the API; it is not known who",
+  byKey: "The application asked, with the API key of its connection",
   byObject: (name: string, cluster: string) => `By YAML: the Delegation ${name} in the cluster ${cluster}`,
   user: "Kubernetes user",
   userUnknown: "not known: the Delegation does not say who asked",

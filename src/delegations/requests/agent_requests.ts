@@ -3,14 +3,65 @@ import type { Database, Transaction } from "../../db/database.ts";
 import type { AgentRow, DelegationRequestRow, Refusal } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
 import { expandScopes, intersectScopes } from "../../protocol/documents/scopes.ts";
+import { createStoredRate, takeRate } from "../../rates/stored_rate.ts";
 
-/** The most pending requests that one agent, the agents of one connection, and those of one account made. */
+/**
+ * The most pending requests that were made with API keys for one agent, for the agents of one connection, and
+ * for those of one account.
+ */
 export const MAX_ASKED = { agent: 5, connection: 20, account: 200 } as const;
-/** Seconds after a denial in which the agent cannot ask for the denied scopes again. */
+/** Seconds after a denial in which an API key cannot ask again for the denied scopes of the agent. */
 export const DENIED_SECONDS = 3_600;
 
-/** The subject of an agent's own request. `action`: the hash of the refused action with its verifier. */
-export type AskedByAgent = { refusal: Refusal; action: Buffer | null };
+/** New requests in a day. Asking again for a pending request does not count. */
+const PER_DAY = { agent: 20, connection: 100 } as const;
+const DAY_SECONDS = 86_400;
+
+/**
+ * The subject of a request that was made with an API key. An agent asks about a refusal. `action` is the hash
+ * of the refused action with its verifier. An application asks without a refusal, which is then null.
+ */
+export type AskedByKey = { refusal: Refusal | null; action: Buffer | null };
+
+/**
+ * Files a request that is made with an API key. Throws `rate_limited` if the agent or its connection has made
+ * too many in a day. A request that fails does not count.
+ */
+export type WithinAskingRates = <T>(
+  of: { agentId: string; connectionId: string },
+  file: () => Promise<T>,
+) => Promise<T>;
+
+/** Creates the limits of requests with API keys, for all replicas. */
+export function createAskingRates(db: Database): WithinAskingRates {
+  const rateOf = (of: keyof typeof PER_DAY) =>
+    createStoredRate(db, { keyPrefix: `asks_day_${of}`, points: PER_DAY[of], seconds: DAY_SECONDS });
+  const perAgent = rateOf("agent");
+  const perConnection = rateOf("connection");
+  return async ({ agentId, connectionId }, file) => {
+    await takeRate(perAgent, agentId, "The agent asked too often in a day");
+    await takeRate(perConnection, connectionId, "The connection's agents asked too often in a day");
+    try {
+      return await file();
+    } catch (error) {
+      await Promise.allSettled([perAgent.giveBack(agentId), perConnection.giveBack(connectionId)]);
+      throw error;
+    }
+  };
+}
+
+/**
+ * Throws `four_eyes_required` if the account requires two people, because nobody could approve a request
+ * whose requester is no person.
+ */
+export async function refuseFourEyes(db: Database, accountId: string): Promise<void> {
+  const account = await db("accounts").where({ account_id: accountId }).first("four_eyes");
+  if (account?.four_eyes !== true) return;
+  throw new ApiError(
+    "four_eyes_required",
+    "The organization requires two people, so a person must request the delegation",
+  );
+}
 
 /** The agent that asks. */
 type Asking = Pick<AgentRow, "account_id" | "connection_id" | "agent_id">;
@@ -30,10 +81,12 @@ export function allowsOnce(
   return refusal.reason !== "constraint_denied" || refusal.operation?.with_payload === true;
 }
 
+type Sought = { agentId: string; scopes: readonly string[]; action: Buffer | null };
+
 /** Returns the agent's own pending request for exactly these scopes and this action, if there is one. */
 export async function findSameRequest(
   db: Database | Transaction,
-  { agentId, scopes, action }: { agentId: string; scopes: readonly string[]; action: Buffer | null },
+  { agentId, scopes, action }: Sought,
   now: Date,
 ): Promise<DelegationRequestRow | undefined> {
   const asked = expandScopes(scopes).join(" ");
@@ -46,10 +99,11 @@ export async function findSameRequest(
 }
 
 /**
- * Throws `denied_recently` if a person denied the agent one of these scopes within the last hour, and
- * `request_limit` if agents have too many pending requests. So one agent cannot use up the requests of the
- * others, and agents cannot use up those of people and objects. The limit of the account is that of its own
- * connections, so products cannot use it up. The caller must hold the connection's lock.
+ * Checks a request that is made with an API key. Throws `denied_recently` if a person denied the agent one of
+ * these scopes within the last hour, and `request_limit` if agents have too many pending requests. So one
+ * agent cannot use up the requests of the others, and agents cannot use up those of people and objects. The
+ * limit of the account is that of its own connections, so products cannot use it up. The caller must hold the
+ * connection's lock.
  */
 export async function checkAsking(
   tx: Transaction,
@@ -74,7 +128,8 @@ export async function checkAsking(
             count(*) filter (where c.platform_id is not null and own.platform_id is not null)::int as account
      from delegation_requests r join connections c on c.connection_id = r.connection_id
      join connections own on own.connection_id = :connection_id
-     where r.account_id = :account_id and r.status = 'pending' and r.expires_at > :now and r.refusal is not null`,
+     where r.account_id = :account_id and r.status = 'pending' and r.expires_at > :now
+       and r.requested_by is null and r.external_id is null`,
     { account_id, connection_id, agent_id, now },
   );
   const [counts] = rows;

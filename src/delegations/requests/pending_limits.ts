@@ -21,9 +21,9 @@ export type Requester = {
   clusterId: string | null;
   /** Whether nobody else can file requests with a session, because the account is a personal one. */
   isAlone: boolean;
-  /** Whether the agent itself asks. Agents and objects, which no person requested, have separate shares. */
-  byAgent: boolean;
-  /** Whether the connection is a customer's, at which only the platform and its agents ask. */
+  /** Whether an API key asks. API keys and objects, behind which no person is known, have separate shares. */
+  byKey: boolean;
+  /** Whether the connection is a customer's, at which only API keys ask. */
   isCustomer: boolean;
 };
 
@@ -47,7 +47,7 @@ type Counts = {
  */
 export async function checkPending(
   tx: Transaction,
-  { accountId, connectionId, requestedBy, clusterId, isAlone, byAgent, isCustomer }: Requester,
+  { accountId, connectionId, requestedBy, clusterId, isAlone, byKey, isCustomer }: Requester,
   now: Date,
 ): Promise<void> {
   const { rows } = await tx.raw<{ rows: [Counts] }>(
@@ -57,7 +57,7 @@ export async function checkPending(
             count(*) filter (where of_namespace)::int as namespace
      from (select r.connection_id = :connectionId as of_connection,
                   r.requested_by is not distinct from :requestedBy
-                    and (r.refusal is not null) = :byAgent as is_own,
+                    and (r.requested_by is null and r.external_id is null) = :byKey as is_own,
                   r.requested_by is null and split_part(r.external_id, '.', 1) = :clusterId
                     and p.object_namespace = asking.object_namespace as of_namespace
            from delegation_requests r
@@ -67,7 +67,7 @@ export async function checkPending(
            join platforms asking on asking.platform_id = ${platformOf("own")}
            where r.account_id = :accountId and r.status = 'pending' and r.expires_at > :now
              and (c.platform_id is not null or c.connection_id = :connectionId)) as pending`,
-    { accountId, connectionId, requestedBy, clusterId, byAgent, now },
+    { accountId, connectionId, requestedBy, clusterId, byKey, now },
   );
   const [pending] = rows;
   const share = isAlone ? 1 : REQUESTER_SHARE;

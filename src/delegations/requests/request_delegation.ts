@@ -17,7 +17,7 @@ import {
 } from "../../platforms/platform_record.ts";
 import { pickDescriptions } from "../../platforms/scope_descriptions.ts";
 import { endOf, type RequestedExpiry } from "../requested_end.ts";
-import { type AskedByAgent, checkAsking, findSameRequest } from "./agent_requests.ts";
+import { type AskedByKey, checkAsking, findSameRequest } from "./agent_requests.ts";
 import { certificateFields } from "./certificate_fields.ts";
 import { checkPending } from "./pending_limits.ts";
 
@@ -43,8 +43,8 @@ export type NewRequest = {
   externalId: string | null;
   objectName?: string;
   declared?: DeclaredFields;
-  /** For a request of the agent itself. */
-  asked?: AskedByAgent;
+  /** For a request that is made with an API key. */
+  asked?: AskedByKey;
   check?(tx: Transaction): Promise<void>;
 };
 
@@ -54,7 +54,8 @@ export type NewRequest = {
  * pending request for the same scopes and action again.
  *
  * Throws `not_found`, `no_agent`, `agent_required`, `agent_disabled`, `invalid_scopes`, `ceiling_exceeded`,
- * `invalid_expiry`, `invalid_constraints`, `request_limit`, and for an agent's own request `denied_recently`.
+ * `invalid_expiry`, `invalid_constraints`, `request_limit`, and `denied_recently` for a request that is made
+ * with an API key.
  */
 export async function requestDelegation(
   { db, clock }: { db: Database; clock: Clock },
@@ -70,22 +71,22 @@ export async function requestDelegation(
     const scope = chooseScope(connection, newRequest.scope);
     const now = clock.now();
     checkGrantable(owner, agent, scope, newRequest, now);
-    if (newRequest.asked !== undefined) {
-      const { action } = newRequest.asked;
-      const same = await findSameRequest(tx, { agentId: agent.agent_id, scopes: scope, action }, now);
+    const { asked } = newRequest;
+    if (asked !== undefined) {
+      const sought = { agentId: agent.agent_id, scopes: scope, action: asked.action };
+      const same = asked.refusal === null ? undefined : await findSameRequest(tx, sought, now);
       if (same !== undefined) return same;
       await checkAsking(tx, agent, scope, now);
     }
     const { requestedBy = null, isAlone = false, externalId = null } = newRequest;
     const clusterId = externalId === null ? null : clusterOf(externalId);
     const asking = { accountId: agent.account_id, connectionId: connection_id };
-    const byAgent = newRequest.asked !== undefined;
     const requester = {
       ...asking,
       requestedBy,
       clusterId,
       isAlone,
-      byAgent,
+      byKey: asked !== undefined,
       isCustomer: connection.is_customer,
     };
     await checkPending(tx, requester, now);
@@ -168,7 +169,7 @@ async function insertRequest(
       object_name: objectName ?? null,
       requested_by: requestedBy ?? null,
       ...columnsOf(declared),
-      refusal: asked === undefined ? null : (JSON.stringify(asked.refusal) as unknown as Refusal),
+      refusal: asked?.refusal ? (JSON.stringify(asked.refusal) as unknown as Refusal) : null,
       refused_action: asked?.action ?? null,
       created_at: now,
       expires_at: addSeconds(now, PENDING_SECONDS),

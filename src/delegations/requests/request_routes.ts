@@ -7,6 +7,8 @@ import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/paginat
 import { scopeList } from "../../input/platform_fields.ts";
 import { idText } from "../../input/schemas.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
+import { findAgent } from "../../platforms/agents/agents.ts";
+import { ownConnection } from "../../platforms/platform_record.ts";
 import type { RequestRate } from "../../rates/request_rate.ts";
 import { principalOf, type Route, route } from "../../route.ts";
 import { requestAnswer, showRequest } from "../delegation_answers.ts";
@@ -19,18 +21,25 @@ import {
   stateAt,
 } from "../delegation_records.ts";
 import { readExpiry } from "../requested_end.ts";
+import { createAskingRates, refuseFourEyes } from "./agent_requests.ts";
 import { requestDelegation } from "./request_delegation.ts";
 
-const body = z.object({
-  connection_id: idText,
+const connectionParams = z.object({ connection_id: idText });
+const asked = z.object({
   agent_id: idText.optional().describe("May be omitted if the connection has exactly one agent"),
   requested_scope: scopeList.optional().describe("The platform's whole ceiling if omitted"),
   constraints: boundedConstraints.optional(),
   purpose: purposeText.nullish().describe("Why the agent needs it, for the person who decides"),
   ...expiryFields,
 });
+const body = connectionParams.extend(asked.shape);
 
 const answer = requestAnswer.pick({ request_id: true, status: true, agent_id: true, requested_scope: true });
+
+const errors = [
+  ...(["not_found", "no_agent", "agent_required", "agent_disabled", "invalid_scopes"] as const),
+  ...(["ceiling_exceeded", "invalid_expiry", "invalid_constraints", "request_limit"] as const),
+] as const;
 
 type Deps = { db: Database; clock: Clock };
 
@@ -47,37 +56,59 @@ export function selfRequestRoute({ db, clock, requestRate }: Deps & { requestRat
     body,
     activityDetails: ({ connection_id }) => ({ connection_id }),
     answer: { status: 201, schema: answer, description: "A pending request" },
-    errors: [
-      "not_found",
-      "no_agent",
-      "agent_required",
-      "agent_disabled",
-      "invalid_scopes",
-      "ceiling_exceeded",
-      "invalid_expiry",
-      "invalid_constraints",
-      "request_limit",
-    ],
+    errors: [...errors],
     async handle({ caller, body }) {
       const owner = await findOwner(db, caller.accountId);
       const person = { accountId: caller.accountId, personId: caller.person.accountId };
       const { request_id, status, agent_id, requested_scope } = await requestRate.within(person, () =>
         requestDelegation({ db, clock }, owner, {
+          ...readAsked(body),
           connectionId: body.connection_id,
-          agentId: body.agent_id,
-          scope: body.requested_scope,
-          expiry: readExpiry(body),
-          constraints: body.constraints ?? [],
-          purpose: body.purpose ?? null,
           requestedBy: person.personId,
           isAlone: !caller.organization,
-          externalId: null,
         }),
       );
       return {
         body: { request_id, status, agent_id, requested_scope },
         activityDetails: { request_id, agent_id },
       };
+    },
+  });
+}
+
+function readAsked(body: z.infer<typeof asked>) {
+  const { agent_id: agentId, requested_scope: scope, constraints = [], purpose = null } = body;
+  return { agentId, scope, constraints, purpose, expiry: readExpiry(body), externalId: null };
+}
+
+/** `POST …/connections/{connection_id}/delegation-requests`: an application asks for one of its agents. */
+export function keyRequestRoute({ db, clock }: Deps): Route {
+  const withinRates = createAskingRates(db);
+  return route({
+    id: "request_delegation_with_key",
+    method: "POST",
+    path: "/v1/service/connections/{connection_id}/delegation-requests",
+    summary: "Request a delegation to an agent of the API key's connection",
+    access: "api_key",
+    idempotent: true,
+    params: connectionParams,
+    body: asked.extend({ agent_id: idText }),
+    answer: { status: 201, schema: answer, description: "A pending request" },
+    errors: [...errors, "forbidden", "denied_recently", "four_eyes_required", "rate_limited"],
+    async handle({ caller, params, body }) {
+      const connectionId = await ownConnection(db, caller, params.connection_id);
+      const { agent_id: agentId } = await findAgent(db, connectionId, body.agent_id);
+      await refuseFourEyes(db, caller.principalAccountId);
+      const owner = await findOwner(db, caller.principalAccountId);
+      const row = await withinRates({ agentId, connectionId }, () =>
+        requestDelegation({ db, clock }, owner, {
+          ...readAsked(body),
+          connectionId,
+          asked: { refusal: null, action: null },
+        }),
+      );
+      const { request_id, status, agent_id, requested_scope } = row;
+      return { body: { request_id, status, agent_id, requested_scope } };
     },
   });
 }

@@ -106,6 +106,7 @@ const requests: Record<string, readonly string[]> = {
   verify_proof: ["required_scope", "proof_ref"],
   present_proof: ["challenge", "required_scope"],
   request_delegation: ["connection_id", "requested_scope", "expires_in"],
+  request_delegation_with_key: ["agent_id", "requested_scope", "purpose"],
   approve_delegation_request: ["approved_scope", "expires_in"],
   change_organization: ["four_eyes"],
   change_platform: ["default_allowed_scopes"],

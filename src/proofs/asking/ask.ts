@@ -3,23 +3,23 @@ import type { Clock } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import type { DelegationRequestRow, RefusedOperation } from "../../db/tables.ts";
 import { readExpiry } from "../../delegations/requested_end.ts";
-import { findSameRequest } from "../../delegations/requests/agent_requests.ts";
+import {
+  createAskingRates,
+  findSameRequest,
+  refuseFourEyes,
+} from "../../delegations/requests/agent_requests.ts";
 import { requestDelegation } from "../../delegations/requests/request_delegation.ts";
 import { ApiError } from "../../errors.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
 import { expandScopes, intersectScopes } from "../../protocol/documents/scopes.ts";
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
-import { createStoredRate, takeRate } from "../../rates/stored_rate.ts";
 import type { ApiKeyCaller } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
 import { findActiveCertificates } from "../active_certificate.ts";
 import { contextOf, namedActionHash, type Operation, operationBytes } from "../operation.ts";
 import { type FoundRefusal, findRefusal } from "./refusal.ts";
 
-/** New requests in a day. Asking again for a pending request does not count. */
-const PER_DAY = { agent: 20, connection: 100 } as const;
-const DAY_SECONDS = 86_400;
 const MAX_PAYLOAD = 16_384;
 
 /** Dependencies of asking. */
@@ -47,8 +47,7 @@ export type Ask = (caller: ApiKeyCaller, asked: Asked) => Promise<DelegationRequ
  * throws.
  */
 export function createAsk({ db, secretBox, clock }: AskDeps): Ask {
-  const perAgent = rateOf(db, "agent");
-  const perConnection = rateOf(db, "connection");
+  const withinRates = createAskingRates(db);
   return async ({ principalAccountId: accountId, connectionId }, asked) => {
     const now = clock.now();
     const { agentId, scopes, purpose } = asked;
@@ -75,23 +74,20 @@ export function createAsk({ db, secretBox, clock }: AskDeps): Ask {
     if (same !== undefined) return same;
     if (await hasAuthority(db, asked, refusal, now)) throw new ApiError("already_delegated");
     await refuseFourEyes(db, accountId);
-    await takeRate(perAgent, agentId, "The agent asked too often in a day");
-    await takeRate(perConnection, connectionId, "The connection's agents asked too often in a day");
-    return requestDelegation({ db, clock }, await findOwner(db, accountId), {
-      connectionId,
-      agentId,
-      scope: scopes,
-      expiry: readExpiry({ expires_at: asked.until }),
-      constraints: [],
-      purpose,
-      externalId: null,
-      asked: { refusal: { ...kept, ...(operation && { operation }) }, action },
-    });
+    const owner = await findOwner(db, accountId);
+    return withinRates({ agentId, connectionId }, () =>
+      requestDelegation({ db, clock }, owner, {
+        connectionId,
+        agentId,
+        scope: scopes,
+        expiry: readExpiry({ expires_at: asked.until }),
+        constraints: [],
+        purpose,
+        externalId: null,
+        asked: { refusal: { ...kept, ...(operation && { operation }) }, action },
+      }),
+    );
   };
-}
-
-function rateOf(db: Database, of: keyof typeof PER_DAY) {
-  return createStoredRate(db, { keyPrefix: `asks_day_${of}`, points: PER_DAY[of], seconds: DAY_SECONDS });
 }
 
 /**
@@ -113,16 +109,6 @@ async function hasAuthority(
     ),
   );
   return expandScopes(scopes).every((scope) => granted.has(scope));
-}
-
-/** If an organization requires two people, nobody could approve a request whose requester is no person. */
-async function refuseFourEyes(db: Database, accountId: string): Promise<void> {
-  const account = await db("accounts").where({ account_id: accountId }).first("four_eyes");
-  if (account?.four_eyes !== true) return;
-  throw new ApiError(
-    "four_eyes_required",
-    "The organization requires two people, so a person must request the delegation",
-  );
 }
 
 /**

@@ -40,6 +40,13 @@ export const delegationCalls: Record<string, (api: TestApi, scene: Scene) => Pro
       constraints: [{ type: "max_amount", currency: "EUR", max_amount: 100 }],
     }),
   ],
+  request_delegation_with_key: async (_, { keyed, agentId, platform: { connectionId } }) => [
+    await keyed("POST", `/v1/service/connections/${connectionId}/delegation-requests`, {
+      agent_id: agentId,
+      requested_scope: [SCOPE],
+      expires_in: 3600,
+    }),
+  ],
   list_delegation_requests: async (_, scene) => [
     await scene.person.client.get("/v1/service/delegations/requests?limit=1"),
     await scene.keyed("GET", "/v1/service/delegations/requests?status=pending"),

@@ -214,6 +214,7 @@ const HARMLESS = new Set([
   ],
   ...[
     "request_delegation",
+    "request_delegation_with_key",
     "create_challenge",
     "present_proof",
     "verify_proof",

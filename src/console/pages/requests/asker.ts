@@ -104,7 +104,7 @@ function how(
     const name = [declared_by.namespace, declared_by.name].filter((part) => part !== null).join("/");
     return words.byObject(name, declared_by.cluster_id);
   }
-  return requested_by === null ? words.byUnknown : words.byPerson(requested_by);
+  return requested_by === null ? words.byKey : words.byPerson(requested_by);
 }
 
 function decidedBy({ texts: { request: words } }: Visit, request: RequestAnswer): Piece {
