@@ -18,6 +18,7 @@ import { createShardLeases, LEASE_SECONDS, RENEW_SECONDS } from "./events/shards
 import { directUrlOf } from "./input/database_url.ts";
 import type { Logger } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
+import { stepEnds } from "./platforms/connections/end_connections.ts";
 import { createSecretBox } from "./secret_box.ts";
 import { createAddressPolicy, createResolve } from "./webhooks/callback_address.ts";
 import { CLAIM_SECONDS, reapLost } from "./webhooks/claim.ts";
@@ -77,9 +78,9 @@ const POST_SECONDS = 5;
 
 /**
  * Starts the outbox relay, webhook delivery, and the recovery of lost deliveries. Also creates the notices to
- * account owners, which the API sends by email. Starts even if no other part is running, and retries until
- * the database responds. While the clock disagrees, it deletes nothing. Workers divide the work. Throws if a
- * setting is malformed.
+ * account owners, which the API sends by email, and ends connections that were removed with many others.
+ * Starts even if no other part is running, and retries until the database responds. While the clock
+ * disagrees, it deletes nothing. Workers divide the work. Throws if a setting is malformed.
  */
 export function startWorker({ config, clock, log, metrics, timing = TIMING, ...deps }: WorkerDeps): Worker {
   const { carrier = embeddedCarrier, fatal } = deps;
@@ -189,6 +190,11 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
       return stepped;
     },
   });
+  const ending = startLoop({
+    name: "removed connections",
+    log,
+    step: () => stepEnds({ database, secretBox, log }),
+  });
   const cleaning = every(CLEAN_SECONDS, "retention", async () => {
     const now = clock.agreed();
     return now !== undefined && removeOld(database, now);
@@ -230,6 +236,7 @@ export function startWorker({ config, clock, log, metrics, timing = TIMING, ...d
           reaping,
           movingBacklogs,
           recovering,
+          ending,
           cleaning,
           reconciling,
           measuring,

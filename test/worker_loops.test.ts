@@ -113,6 +113,16 @@ const WORK: Work[] = [
     isDone: async () => (await world.stateOf(id)) === "delivered",
   },
   {
+    title: "ends removed connections",
+    prepare: async ({ connectionId: connection_id }) =>
+      void (await world.home
+        .database("connections")
+        .where({ connection_id })
+        .update({ removed_at: new Date(), end_due_at: new Date(0) })),
+    isDone: async ({ connectionId: connection_id }) =>
+      (await world.home.database("connections").where({ connection_id }).first())?.end_due_at === null,
+  },
+  {
     title: "removes several pages of old rows in one run, each hour",
     pause: HOUR_MS,
     async prepare() {

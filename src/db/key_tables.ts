@@ -34,7 +34,13 @@ export type ConnectionRow = {
   next_event_seq: number;
   undelivered_sealed: Buffer | null;
   created_at: Date;
+  /** From then on, no decision at the connection allows. */
   removed_at: Date | null;
+  /**
+   * When the worker next ends what the removed connection still has, or looks whether the customers of its
+   * platform have ended. Null if nothing is left to end.
+   */
+  end_due_at: Date | null;
 };
 
 /** The row of an own connection: the one that its platform was registered with. */

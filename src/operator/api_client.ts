@@ -38,7 +38,7 @@ export type ApiClient = {
     graceSeconds: number,
     request: string | undefined,
   ): Promise<ApiResult<PlatformAnswer>>;
-  removePlatform(externalId: string): Promise<ApiResult<unknown>>;
+  removePlatform(externalId: string): Promise<ApiResult<{ removed: boolean }>>;
   putAgent(externalId: string, desired: DesiredAgent): Promise<ApiResult<AgentAnswer>>;
   removeAgent(externalId: string): Promise<ApiResult<unknown>>;
   /** Returns the key of an Agent's object. Confirms that the operator has stored it if `keep` names it. */

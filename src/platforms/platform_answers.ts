@@ -3,7 +3,7 @@ import { clusterOf } from "../clusters/identify_operator.ts";
 import type { AgentRow } from "../db/tables.ts";
 import { explanationValues, registrationFields, shownDescriptions } from "../input/platform_fields.ts";
 import { isoTime, oneLine } from "../input/schemas.ts";
-import { type LivePlatform, surfaceTypes } from "./platform_record.ts";
+import { isRemoving, type LivePlatform, type PlatformRecord, surfaceTypes } from "./platform_record.ts";
 import { pickDescriptions } from "./scope_descriptions.ts";
 
 const MAX_OUTSIDE_VERIFIERS = 50;
@@ -62,6 +62,8 @@ export const declaredBy = z
 
 /** A platform, as the API returns it without secrets. */
 export const platformAnswer = registeredFields.extend({
+  state: z.enum(["active", "removing"]).describe("removing: connections of its customers end"),
+  api_key_prefix: z.string().nullable(),
   scope_descriptions: shownDescriptions,
   explanation_values: explanationValues,
   redirect_uris: z.array(z.string()),
@@ -93,9 +95,11 @@ export const agentAnswer = z.object({
 export type AgentAnswer = z.infer<typeof agentAnswer>;
 
 /** Converts a platform to its form in API answers. */
-export function showPlatform(record: LivePlatform): PlatformAnswer {
+export function showPlatform(record: PlatformRecord): PlatformAnswer {
   return {
-    ...showRegistered(record),
+    ...showFields(record),
+    state: isRemoving(record) ? "removing" : "active",
+    api_key_prefix: record.api_key_prefix,
     scope_descriptions: pickDescriptions(record.scope_descriptions, record.default_allowed_scopes),
     explanation_values: record.explanation_values,
     redirect_uris: record.redirect_uris,
@@ -105,7 +109,7 @@ export function showPlatform(record: LivePlatform): PlatformAnswer {
 
 /** Returns the object that declares a platform, or that declares an agent in the platform's namespace. */
 export function showDeclaredBy(
-  record: Pick<LivePlatform, "external_id" | "object_namespace" | "object_name">,
+  record: Pick<PlatformRecord, "external_id" | "object_namespace" | "object_name">,
 ): z.infer<typeof declaredBy> {
   const { external_id, object_namespace, object_name } = record;
   if (external_id === null) return null;
@@ -114,6 +118,10 @@ export function showDeclaredBy(
 
 /** Converts a platform to the answer to its registration, without secrets. */
 export function showRegistered(record: LivePlatform): z.infer<typeof registeredFields> {
+  return { ...showFields(record), api_key_prefix: record.api_key_prefix };
+}
+
+function showFields(record: PlatformRecord) {
   return {
     platform_id: record.platform_id,
     connection_id: record.connection_id,
@@ -127,7 +135,6 @@ export function showRegistered(record: LivePlatform): z.infer<typeof registeredF
     callback_state: record.callback_state,
     verifier_id: record.verifier_id,
     registry_answers: record.registry_answers,
-    api_key_prefix: record.api_key_prefix,
     created_at: record.created_at.toISOString(),
     expires_at: record.expires_at.toISOString(),
   };

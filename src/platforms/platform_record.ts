@@ -23,6 +23,7 @@ export type PlatformRecord = Omit<
   api_key_prefix: string | null;
   api_key_created_at: Date | null;
   rotation_request: string | null;
+  end_due_at: Date | null;
 };
 
 /** A platform that is not removed and has a current API key. */
@@ -70,6 +71,7 @@ export function selectPlatforms(db: Database | Transaction) {
       "k.key_prefix as api_key_prefix",
       "k.created_at as api_key_created_at",
       "c.rotation_request",
+      "c.end_due_at",
     );
 }
 
@@ -94,6 +96,28 @@ export async function findConnection(
   connectionId: string,
 ): Promise<LivePlatform> {
   return liveRecord(db, { "c.connection_id": connectionId, "c.account_id": accountId }, connectionId);
+}
+
+/**
+ * Returns the account's platform with this id, also while connections of its customers end. Throws
+ * `not_found`.
+ */
+export async function findShownPlatform(
+  db: Database | Transaction,
+  accountId: string,
+  platformId: string,
+): Promise<PlatformRecord> {
+  if (!isUuid(platformId)) throw new ApiError("not_found");
+  const [record] = await selectShownPlatforms(db, accountId).where({ "p.platform_id": platformId }).limit(1);
+  if (record === undefined) throw new ApiError("not_found");
+  return record;
+}
+
+/** Selects the account's platforms, also those whose customers' connections still end. */
+export function selectShownPlatforms(db: Database | Transaction, accountId: string) {
+  return selectPlatforms(db)
+    .where({ "p.account_id": accountId })
+    .andWhere((is) => is.whereNull("p.removed_at").orWhereNotNull("c.end_due_at"));
 }
 
 async function liveRecord(
@@ -184,6 +208,14 @@ export async function ownConnection(
 /** Returns whether a platform has not been removed. */
 export function isLive(record: PlatformRecord): record is LivePlatform {
   return record.removed_at === null && record.api_key_prefix !== null;
+}
+
+/**
+ * Returns whether a platform is removed, but connections of its customers have not ended yet. Nothing is
+ * allowed at them anymore.
+ */
+export function isRemoving({ removed_at, end_due_at }: PlatformRecord): boolean {
+  return removed_at !== null && end_due_at !== null;
 }
 
 /**

@@ -24,7 +24,7 @@ import {
   showPlatform,
   showRegistered,
 } from "./platform_answers.ts";
-import { findPlatform, type LivePlatform, selectPlatforms } from "./platform_record.ts";
+import { findShownPlatform, type PlatformRecord, selectShownPlatforms } from "./platform_record.ts";
 import { type RegisterDeps, registerPlatform } from "./register_platform.ts";
 import type { VaultSyncDeps } from "./sync_vault.ts";
 
@@ -124,8 +124,8 @@ export function listPlatformsRoute({ db }: Deps): Route {
     answer: { status: 200, schema: pageOf(platformAnswer), description: "A page of platforms, newest first" },
     errors: [],
     async handle({ caller, query }) {
-      const found = selectPlatforms(db).where({ "p.account_id": caller.accountId }).whereNull("p.removed_at");
-      const { rows, next_cursor } = await readPage<LivePlatform>(found, newestFirst, query);
+      const found = selectShownPlatforms(db, caller.accountId);
+      const { rows, next_cursor } = await readPage<PlatformRecord>(found, newestFirst, query);
       return { body: { items: rows.map(showPlatform), next_cursor } };
     },
   });
@@ -144,7 +144,7 @@ export function getPlatformRoute({ db }: Deps): Route {
     answer: { status: 200, schema: platformAnswer, description: "The platform, without secrets" },
     errors: ["not_found"],
     async handle({ caller, params }) {
-      return { body: showPlatform(await findPlatform(db, caller.accountId, params.platform_id)) };
+      return { body: showPlatform(await findShownPlatform(db, caller.accountId, params.platform_id)) };
     },
   });
 }

@@ -2,7 +2,6 @@ import { hasMembers } from "../accounts/member_role.ts";
 import { addSeconds, type Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import { ApiError } from "../errors.ts";
-import { appendEvent } from "../events/outbox.ts";
 import {
   createWebhookSecret,
   newSigningSecret,
@@ -19,6 +18,7 @@ import type { AddressPolicy } from "../webhooks/callback_address.ts";
 import type { Owner } from "./account_owner.ts";
 import { type NewApiKey, newApiKey, undeliveredContext } from "./api_keys/api_key.ts";
 import { checkCallbackUrl } from "./change_platform.ts";
+import { insertConnection } from "./connections/insert_connection.ts";
 import { type CheckChange, checkSurface, findPlatform, type LivePlatform } from "./platform_record.ts";
 import { checkRedirectUris } from "./redirect_uris.ts";
 import { checkDescriptions } from "./scope_descriptions.ts";
@@ -86,7 +86,6 @@ export async function registerPlatform(
     await checkLimits(tx, draft);
     await platform.check?.(tx);
     await insertRows(tx, deps, draft);
-    await emitCreated(tx, deps, draft);
     return findPlatform(tx, owner.accountId, draft.platformId);
   });
   return { record, credentials: draft.credentials };
@@ -152,51 +151,26 @@ async function insertRows(tx: Transaction, { secretBox, clock }: RegisterDeps, d
   if (inserted.length === 0) {
     throw new ApiError("external_conflict", "The platform is registered for another account");
   }
-  await tx("connections").insert({
-    connection_id: connectionId,
-    account_id: owner.accountId,
-    platform_id: platformId,
-    verifier_id: connectionId,
-    ...(platform.explanationValues && { explanation_values: platform.explanationValues }),
-    callback_url: platform.callbackUrl,
-    webhook_secret_sealed: secretBox.box(
-      credentials.webhook_signing_secret,
-      webhookSecretContext(connectionId),
-    ),
-    undelivered_sealed:
-      platform.externalId === null ? null : secretBox.box(key.apiKey, undeliveredContext(connectionId)),
-    created_at: now,
-  });
-  await tx("api_keys").insert({
-    key_prefix: key.prefix,
-    key_hash: key.hash,
-    account_id: owner.accountId,
-    connection_id: connectionId,
-    created_at: now,
-  });
-}
-
-async function emitCreated(tx: Transaction, { secretBox, clock }: RegisterDeps, draft: Draft): Promise<void> {
-  const { owner, platform, platformId, connectionId, credentials } = draft;
-  await appendEvent(
+  const { webhook_signing_secret: webhookSecret } = credentials;
+  await insertConnection(
     tx,
     secretBox,
     {
-      type: "connection.created",
-      connectionId,
-      fields: {
-        connection_id: connectionId,
-        platform_id: platformId,
-        org_id: owner.accountId,
-        org_name: owner.orgName,
-        allowed_scopes: [...platform.allowedScopes],
-        callback_url: platform.callbackUrl,
-      },
-      secrets: {
-        api_key: credentials.api_key,
-        webhook_signing_secret: credentials.webhook_signing_secret,
-      },
+      connection_id: connectionId,
+      account_id: owner.accountId,
+      platform_id: platformId,
+      ...(platform.explanationValues && { explanation_values: platform.explanationValues }),
+      callback_url: platform.callbackUrl,
+      webhook_secret_sealed: secretBox.box(webhookSecret, webhookSecretContext(connectionId)),
+      undelivered_sealed:
+        platform.externalId === null ? null : secretBox.box(key.apiKey, undeliveredContext(connectionId)),
+      created_at: now,
     },
-    clock.now(),
+    {
+      platformId,
+      orgId: owner.accountId,
+      orgName: owner.orgName,
+      ...{ allowedScopes: platform.allowedScopes, callbackUrl: platform.callbackUrl, webhookSecret, key },
+    },
   );
 }

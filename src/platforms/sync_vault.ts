@@ -90,8 +90,8 @@ async function dueAgents(db: Database, connectionId?: string): Promise<DueAgent[
 }
 
 /**
- * Syncs the vault now and every 30 seconds, to send changes that failed or that a crash prevented. Several
- * processes may sync concurrently.
+ * Syncs the vault now and every 30 seconds, and immediately after a whole batch, to send changes that failed,
+ * that a crash prevented, or that a worker made. Several processes may sync concurrently.
  */
 export function keepVaultSynced(deps: VaultSyncDeps, everyMs: number = EVERY_MS): { stop(): Promise<void> } {
   return startLoop({
@@ -99,9 +99,6 @@ export function keepVaultSynced(deps: VaultSyncDeps, everyMs: number = EVERY_MS)
     log: deps.log,
     shortestPause: everyMs,
     longestPause: everyMs,
-    async step() {
-      await syncVault(deps);
-      return false;
-    },
+    step: async () => (await syncVault(deps)) === BATCH_SIZE,
   });
 }

@@ -3,7 +3,7 @@ import { connectScene } from "../connect/scene.ts";
 import type { Person, TestApi } from "../support/api.ts";
 import { actingFor, addMember } from "../support/members.ts";
 import { connect, publisher } from "../support/two_companies.ts";
-import type { RaceRow, Sql } from "./races.ts";
+import { lockConnection, type Owned, type RaceRow, removeConnection, type Sql } from "./races.ts";
 
 /** Returns a code of an organization's approver, and the call that exchanges it. */
 async function decided(api: TestApi) {
@@ -109,6 +109,15 @@ export const connectRaces: Record<string, RaceRow[]> = {
   rotate_customer_key: [ending("publisher", (path) => ["POST", `${path}/rotate-key`], "404 not_found")],
   remove_customer: [ending("publisher", (path) => ["DELETE", path], "200")],
   oauth_token: [
+    {
+      title: "of a platform that another call removes",
+      gets: ["400"],
+      async prepare(api) {
+        const { shop, call, check } = await decided(api);
+        const own = { platform: { connectionId: shop.connectionId } } as Owned;
+        return { holds: lockConnection(own), meanwhile: removeConnection(own), call, check };
+      },
+    },
     {
       title: "of a platform that another call unpublishes",
       gets: ["400"],

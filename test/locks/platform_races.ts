@@ -2,8 +2,10 @@ import { expect } from "vitest";
 import type { TestApi } from "../support/api.ts";
 import { insertDelivery } from "../support/deliveries.ts";
 import type { HttpAnswer } from "../support/http.ts";
+import { copyCustomers } from "../support/many_customers.ts";
 import { createKey } from "../support/narrow_keys.ts";
 import { delegated, registerPlatform } from "../support/platform_world.ts";
+import { connect, lend } from "../support/two_companies.ts";
 import {
   expectNoEvent,
   keyed,
@@ -170,10 +172,27 @@ export const platformRaces: Record<string, RaceRow[]> = {
     },
   ],
   end_former_api_keys: ofConnection(byOwner("POST", "/end-former-keys"), { gets: ["200"] }),
-  remove_connection: ofConnection(byOwner("DELETE", ""), {
-    gets: ["200"],
-    check: (own, api) => expectNoEvent(api, own, "connection.removed"),
-  }),
+  remove_connection: [
+    ...ofConnection(byOwner("DELETE", ""), {
+      gets: ["200"],
+      check: (own, api) => expectNoEvent(api, own, "connection.removed"),
+    }),
+    {
+      title: "while a decision reads the last of 22 customer connections",
+      gets: ["200"],
+      async prepare(api) {
+        const own = await owned(api);
+        const customer = await connect(api, own);
+        await lend(api, customer);
+        await copyCustomers(api.db, customer.connectionId, 21);
+        const { connectionId } = customer;
+        return {
+          holds: ["select from connections where connection_id = $1 for key share", connectionId],
+          call: () => byOwner("DELETE", "")(own),
+        };
+      },
+    },
+  ],
   create_agent: ofConnection((own, api) =>
     keyed(api, own, "POST", pathOf(own, "/agents"), { name: "bot", agent_type: "robot" }),
   ),

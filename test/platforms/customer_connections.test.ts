@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readSubjects } from "../../src/accounts/mailings/subjects.ts";
+import { stepEnds } from "../../src/platforms/connections/end_connections.ts";
 import { type Person, startApi, type TestApi } from "../support/api.ts";
 import { copyRequest, createAgent, errorCode, registerPlatform } from "../support/platform_world.ts";
 import {
@@ -196,12 +197,16 @@ describe("a customer connection", () => {
     await createAgent(api.client(), customer);
   });
 
-  test("loses its keys when a former version removes the platform, which knows no customers", async () => {
+  test("ends when a former version removes the platform, which knows no customers", async () => {
     const other = await publisher(api);
     const customer = await connect(api, other);
     const { platformId } = other.platform;
     await api.db("platforms").where({ platform_id: platformId }).update({ removed_at: api.clock.now() });
     await expect.poll(async () => (await self(customer.apiKey)).status).toBe(401);
+    const row = await rowOf(customer.connectionId);
+    expect(row.removed_at).toEqual(api.clock.now());
+    await stepEnds({ database: api.db, secretBox: api.secretBox, log: api.log });
+    expect((await api.events(customer.connectionId)).at(-1)).toMatchObject({ event: "connection.removed" });
   });
 
   test("ends for either side with its keys, agents, requests and certificates", async () => {

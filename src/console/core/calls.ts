@@ -121,7 +121,7 @@ export type Answers = {
   end_accepted_principal: { accepted: false };
   get_connection: ConnectionAnswer;
   change_connection: { connection_id: string };
-  remove_connection: { removed_at: string };
+  remove_connection: { removed_at: string | null };
   rotate_api_key: RotatedKey;
   end_former_api_keys: { ended: string[] };
   list_api_keys: PageOf<KeyAnswer>;

@@ -128,6 +128,9 @@ export const PLATFORMS = {
   publishingLead:
     "A published platform shows a domain that you have verified, so that people who are asked to approve something know that the platform is yours. Publishing grants no permissions.",
   publishedUnder: (domain: string) => `Published under ${domain}.`,
+  removing: "Being removed",
+  removingNow:
+    "The platform is removed, and nothing is allowed there anymore. The connections of its customers are ending, which can take some minutes.",
   suspendedNow:
     "Its domain is no longer verified, so publishing is suspended. Publish the platform again under another domain.",
   personalOnly: "Only an organization publishes its platforms.",

@@ -14,6 +14,9 @@ alter table connections
   add column allowed_scopes text[],
   -- The member who connected last.
   add column connected_by uuid,
+  -- When the worker next ends what a removed connection still has. On an own connection: when it next looks whether all
+  -- customers have ended. Null: nothing is left to end.
+  add column end_due_at timestamptz,
   add constraint connections_product_id_fkey foreign key (product_id) references platforms not valid,
   add constraint connections_customer_account_id_fkey foreign key (customer_account_id) references accounts not valid,
   add constraint connections_kind_check check (
@@ -27,19 +30,31 @@ alter table connections
 create unique index connections_customers on connections (product_id, customer_account_id)
   where product_id is not null and removed_at is null;
 create index connections_customer on connections (customer_account_id) where customer_account_id is not null;
+-- The connections that the worker still has to end. Own ones, which wait for their customers, come last.
+create index connections_ending on connections (product_id) where end_due_at is not null;
 
--- The keys of a removed platform's customers end with it, whichever process removes it.
-create function end_customer_keys() returns trigger language plpgsql as $$
+-- Ends the keys of locked customer connections, refuses everything there from the commit on, and leaves the rest to the
+-- worker. Returns the prefixes of the keys. A decision locks its customer connection for key share, so that the stronger
+-- lock waits for decisions under way. It comes last, because later decisions wait for the commit.
+create function end_later(ids uuid[], at timestamptz) returns setof text language plpgsql as $$
 begin
-  update api_keys k set retires_at = new.removed_at from connections c
-  where c.product_id = new.platform_id and c.removed_at is null and k.connection_id = c.connection_id
-    and (k.retires_at is null or k.retires_at > new.removed_at);
-  update narrow_keys k set ended_at = new.removed_at, undelivered_sealed = null from connections c
-  where c.product_id = new.platform_id and c.removed_at is null and k.connection_id = c.connection_id and k.ended_at is null;
+  return query update api_keys set retires_at = at
+    where connection_id = any (ids) and (retires_at is null or retires_at > at) returning key_prefix;
+  return query select key_prefix from narrow_keys where connection_id = any (ids) and ended_at is null;
+  perform from connections where connection_id = any (ids) order by connection_id for update;
+  update connections set removed_at = at, end_due_at = '-infinity' where connection_id = any (ids) and removed_at is null;
+end $$;
+
+-- The customers of a removed platform end with it, also if a process of the version before removes it, which knows none.
+create function end_customers() returns trigger language plpgsql as $$
+begin
+  perform end_later(array_agg(connection_id), new.removed_at) from (
+    select connection_id from connections where product_id = new.platform_id and removed_at is null
+    order by connection_id for no key update) as customers;
   return null;
 end $$;
 create trigger platforms_removed after update of removed_at on platforms
-  for each row when (old.removed_at is null and new.removed_at is not null) execute function end_customer_keys();
+  for each row when (old.removed_at is null and new.removed_at is not null) execute function end_customers();
 
 -- The only connection at which the certificate counts: its own, if this is a customer's. Null: every connection that
 -- accepts the root, except customer connections.

@@ -179,6 +179,11 @@ async function release(context: OperatorContext, object: Platform): Promise<ApiR
   if (object.spec.deletionPolicy !== "Delete") return { value: undefined };
   const result = await context.api.removePlatform(context.externalIdOf(object));
   if (result.failure !== undefined && !hasNothingToRelease(result.failure)) return result;
+  if (result.value?.removed === false) {
+    return {
+      failure: { kind: "unavailable", message: "The connections of its customers have not all ended" },
+    };
+  }
   const { current, former } = await readSecrets(context, object);
   for (const secret of [current, former]) {
     if (secret !== undefined && isOwnSecret(secret, object)) await context.resources.removeSecret(secret);

@@ -2,21 +2,20 @@ import { requireRole } from "../../accounts/member_role.ts";
 import type { Database, Transaction } from "../../db/database.ts";
 import type { ConnectionRow } from "../../db/key_tables.ts";
 import { ApiError } from "../../errors.ts";
-import { appendEvents, type LifecycleEvent } from "../../events/outbox.ts";
 import { isUuid } from "../../ids.ts";
-import type { SecretBox } from "../../secret_box.ts";
 import type { ApiKeyFinder } from "../api_keys/api_key_finder.ts";
 import { prefixesOf } from "../api_keys/narrow_keys.ts";
-import { type RetireDeps, retireKeys } from "../api_keys/rotate_key.ts";
-import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
+import type { RetireDeps } from "../api_keys/rotate_key.ts";
 import {
   type ConnectionPlace,
   findConnection,
+  isRemoving,
   lockConnection,
   lockCustomers,
   selectPlatforms,
 } from "../platform_record.ts";
 import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
+import { endTogether } from "./end_connections.ts";
 
 /** A change of a connection. Omitted members stay unchanged. */
 type ConnectionChange = {
@@ -68,29 +67,31 @@ export async function changeConnection(
   return settings;
 }
 
-const REMOVAL_REASON = "connection removed";
-
 /**
- * Removes an own connection and its platform permanently, with all connections of customers. Ends their API
- * keys, revokes their certificates, withdraws their pending requests and disables their agents. Emits one
- * `delegation.revoked` for each certificate, then one `connection.removed` for each connection. The removal
- * is valid even before the vault disables the agents' keys. Returns the time of the removal; a repeated call
+ * Removes an own connection and its platform permanently, with all connections of customers, as
+ * {@link endTogether} says. The removal is valid even before the vault disables the agents' keys. Returns the
+ * time of the removal, or `null` while the worker still ends connections of customers. A repeated call
  * returns the same time. Throws `not_found`.
  */
 export async function removeConnection(
   deps: VaultSyncDeps & RetireDeps,
   { accountId, connectionId, check }: ConnectionPlace,
-): Promise<Date> {
+): Promise<Date | null> {
   if (!isUuid(connectionId)) throw new ApiError("not_found");
-  return remove(deps, connectionId, async (tx) => {
+  const find = async (tx: Database | Transaction) => {
     const [record] = await selectPlatforms(tx)
       .where({ "c.connection_id": connectionId, "c.account_id": accountId })
       .limit(1);
     if (record === undefined) throw new ApiError("not_found");
+    return record;
+  };
+  const removedAt = await remove(deps, connectionId, async (tx) => {
+    const record = await find(tx);
     if (record.removed_at !== null) return record.removed_at;
     await check?.(tx);
     return lockCustomers(tx, record.platform_id);
   });
+  return isRemoving(await find(deps.db)) ? null : removedAt;
 }
 
 /** A party of a customer connection: the publisher's account with its platform, or the customer's account. */
@@ -136,97 +137,10 @@ async function remove(
     const now = deps.clock.now();
     return {
       removedAt: now,
-      retired: await endConnections(tx, deps.secretBox, [connectionId, ...others], now),
+      retired: await endTogether(tx, deps.secretBox, [connectionId, ...others], now),
     };
   });
   deps.apiKeys.forget(retired);
   await syncVault(deps, connectionId);
   return removedAt;
-}
-
-/**
- * Locks the live connections of an account: those of its platforms, with all their customers, and its own
- * with other accounts' platforms. Returns their ids. A platform's own connection precedes its customers'.
- */
-export async function lockConnections(tx: Transaction, accountId: string): Promise<string[]> {
-  const locked = await tx("connections")
-    .where((of) => of.where({ account_id: accountId }).orWhere({ customer_account_id: accountId }))
-    .whereNull("removed_at")
-    .orderByRaw("platform_id is null, connection_id")
-    .forNoKeyUpdate()
-    .select("connection_id");
-  return locked.map(({ connection_id }) => connection_id);
-}
-
-/**
- * Removes all connections of accounts, as {@link removeConnection} does with one: those of their platforms,
- * with all customers, and theirs with other accounts' platforms. The caller must hold the locks of the
- * connections, and must call it last in the transaction. Returns the prefixes of the ended keys, which the
- * caller passes to the finder after the commit.
- */
-export async function removeConnections(
-  tx: Transaction,
-  secretBox: SecretBox,
-  accountIds: readonly string[],
-  now: Date,
-): Promise<string[]> {
-  const rows = await tx("connections")
-    .where((of) =>
-      of.whereIn("account_id", [...accountIds]).orWhereIn("customer_account_id", [...accountIds]),
-    )
-    .whereNull("removed_at")
-    .orderBy("connection_id")
-    .select("connection_id");
-  return endConnections(
-    tx,
-    secretBox,
-    rows.map(({ connection_id }) => connection_id),
-    now,
-  );
-}
-
-async function endConnections(
-  tx: Transaction,
-  secretBox: SecretBox,
-  connectionIds: readonly string[],
-  now: Date,
-): Promise<string[]> {
-  const retired: string[] = [];
-  for (const connectionId of connectionIds) {
-    retired.push(...(await endConnection(tx, secretBox, connectionId, now)));
-  }
-  await revokeCertificates(tx, connectionIds, REMOVAL_REASON, now);
-  return retired;
-}
-
-/**
- * Ends everything of a connection but its certificates, and emits the events. The caller ends the
- * certificates last, because decisions on them wait from then until the commit. Returns the prefixes of the
- * ended keys.
- */
-async function endConnection(
-  tx: Transaction,
-  secretBox: SecretBox,
-  connection_id: string,
-  now: Date,
-): Promise<string[]> {
-  await retireKeys(tx, connection_id, now);
-  await withdrawRequests(tx, { connection_id }, REMOVAL_REASON, now);
-  await tx("agents")
-    .where({ connection_id })
-    .whereNull("disabled_at")
-    .update({ disabled_at: now, vault_due_at: now });
-  const [ended] = await tx("connections")
-    .where({ connection_id })
-    .update({ removed_at: now, undelivered_sealed: null })
-    .returning(["account_id", "customer_account_id", "platform_id"]);
-  if (ended === undefined) throw new Error(`There is no connection ${connection_id}`);
-  const { account_id, customer_account_id, platform_id } = ended;
-  if (platform_id !== null) await tx("platforms").where({ platform_id }).update({ removed_at: now });
-  const org_id = customer_account_id ?? account_id;
-  const fields = { connection_id, org_id, removed_at: now.toISOString() };
-  const revoked = await revocationEvents(tx, { connection_id }, REMOVAL_REASON, now);
-  const removed: LifecycleEvent = { type: "connection.removed", connectionId: connection_id, fields };
-  await appendEvents(tx, secretBox, [...revoked, removed], now);
-  return prefixesOf(tx, { connection_id });
 }

@@ -96,8 +96,8 @@ export function withinRotations<R>(
   return actionLimits.within("rotate_secret", [connection_id, caller.person.accountId], rotate);
 }
 
-/** A connection that was removed, and when. */
-export const removedConnection = z.object({ connection_id: z.string(), removed_at: isoTime });
+/** A connection that was removed, and when. Null while connections of its platform's customers end. */
+export const removedConnection = z.object({ connection_id: z.string(), removed_at: isoTime.nullable() });
 
 /** `POST /v1/service/connections/{connection_id}/rotate-key`: replaces the API key. */
 export function rotateKeyRoute(deps: Deps): Route {
@@ -142,12 +142,12 @@ export function removeConnectionRoute(deps: Deps): Route {
     answer: {
       status: 200,
       schema: removedConnection,
-      description: "When it was removed; a repeated call returns the same time",
+      description: "When it was removed; null while connections of its customers end",
     },
     errors: ["not_found"],
     async handle({ caller, params }) {
       const removedAt = await removeConnection(deps, placeOf(caller, params.connection_id));
-      return { body: { connection_id: params.connection_id, removed_at: removedAt.toISOString() } };
+      return { body: { connection_id: params.connection_id, removed_at: removedAt?.toISOString() ?? null } };
     },
   });
 }

@@ -14,6 +14,7 @@ import { type NewApiKey, newApiKey } from "../api_keys/api_key.ts";
 import { replaceKey } from "../api_keys/rotate_key.ts";
 import { narrowCertificates } from "../end_authority.ts";
 import { lockConnection } from "../platform_record.ts";
+import { insertConnection } from "./insert_connection.ts";
 
 /** How long the former API key of a customer connection remains valid after the customer connects again. */
 const GRACE_SECONDS = 24 * 3_600;
@@ -82,8 +83,7 @@ export async function createCustomerConnection(
   if (existing === undefined) {
     const connectionId = newId();
     const key = newApiKey();
-    await insertConnection(tx, { ...customer, allowedScopes }, { own, connectionId, key });
-    await emitCreated(tx, secretBox, { ...customer, allowedScopes }, { own, connectionId, key });
+    await insertCustomer(tx, secretBox, { ...customer, allowedScopes }, { own, connectionId, key });
     const { apiKey, prefix: apiKeyPrefix } = key;
     return { connectionId, isNew: true, apiKey, apiKeyPrefix, allowedScopes, retired: [] };
   }
@@ -147,31 +147,33 @@ async function lockPlatform(
   return { own: own as OwnConnectionRow, platform };
 }
 
-async function insertConnection(
+/** The callback and its secret are those of the platform. */
+async function insertCustomer(
   tx: Transaction,
+  secretBox: SecretBox,
   { platformId, customerAccountId, customerName, allowedScopes, connectedBy, now }: NewCustomerConnection,
   { own, connectionId, key }: Place,
 ): Promise<void> {
-  const { account_id } = own;
-  await tx("connections").insert({
-    connection_id: connectionId,
-    account_id,
-    product_id: platformId,
-    customer_account_id: customerAccountId,
-    customer_name: customerName,
-    allowed_scopes: [...allowedScopes],
-    connected_by: connectedBy,
-    verifier_id: connectionId,
-    explanation_values: own.explanation_values,
-    created_at: now,
-  });
-  await tx("api_keys").insert({
-    key_prefix: key.prefix,
-    key_hash: key.hash,
-    account_id,
-    connection_id: connectionId,
-    created_at: now,
-  });
+  await insertConnection(
+    tx,
+    secretBox,
+    {
+      connection_id: connectionId,
+      account_id: own.account_id,
+      product_id: platformId,
+      customer_account_id: customerAccountId,
+      customer_name: customerName,
+      allowed_scopes: [...allowedScopes],
+      connected_by: connectedBy,
+      explanation_values: own.explanation_values,
+      created_at: now,
+    },
+    {
+      ...{ platformId, allowedScopes, key, orgId: customerAccountId, orgName: customerName },
+      callbackUrl: own.callback_url,
+      webhookSecret: secretBox.unbox(own.webhook_secret_sealed, webhookSecretContext(own.connection_id)),
+    },
+  );
 }
 
 /** The scopes of a customer connection before a change, with its id, and afterwards. */
@@ -187,34 +189,6 @@ export async function emitChanged(
   if (isDeepStrictEqual(former, allowedScopes)) return;
   const fields = { connection_id, org_id: customerAccountId, allowed_scopes: [...allowedScopes] };
   await appendEvent(tx, secretBox, { type: "connection.changed", connectionId: connection_id, fields }, now);
-}
-
-/** The callback and its secret are those of the platform. */
-async function emitCreated(
-  tx: Transaction,
-  secretBox: SecretBox,
-  { platformId, customerAccountId, customerName, allowedScopes, now }: NewCustomerConnection,
-  { own, connectionId, key }: Place,
-): Promise<void> {
-  const secret = secretBox.unbox(own.webhook_secret_sealed, webhookSecretContext(own.connection_id));
-  await appendEvent(
-    tx,
-    secretBox,
-    {
-      type: "connection.created",
-      connectionId,
-      fields: {
-        connection_id: connectionId,
-        platform_id: platformId,
-        org_id: customerAccountId,
-        org_name: customerName,
-        allowed_scopes: [...allowedScopes],
-        callback_url: own.callback_url,
-      },
-      secrets: { api_key: key.apiKey, webhook_signing_secret: secret },
-    },
-    now,
-  );
 }
 
 /** Erases the names under which publishers know accounts, and the labels that publishers gave to them. */

@@ -11,7 +11,7 @@ import { type RetireDeps, rotateKey } from "../api_keys/rotate_key.ts";
 import { removeConnection } from "../connections/connection_changes.ts";
 import { countCustomers } from "../connections/customer_connections.ts";
 import { showAgent } from "../platform_answers.ts";
-import { isLive, type LivePlatform } from "../platform_record.ts";
+import type { LivePlatform } from "../platform_record.ts";
 import type { PlatformDeps } from "../routes.ts";
 import { endAgentKey, putAgentKey } from "./agent_key.ts";
 import { boundConnectionCheck } from "./bound_owner.ts";
@@ -139,12 +139,11 @@ function removePlatformRoute(deps: DeclaredPlatformDeps): Route {
     async handle({ caller, params }) {
       requireOwnObject(caller, params.external_id);
       const record = await findDeclaredPlatform(deps.db, params.external_id);
-      if (record !== undefined && isLive(record)) {
-        const { account_id: accountId, connection_id: connectionId } = record;
-        const check = boundConnectionCheck(connectionId, caller.clusterId);
-        await removeConnection(deps, { accountId, connectionId, check });
-      }
-      return { body: { removed: true } };
+      if (record === undefined) return { body: { removed: true } };
+      const { account_id: accountId, connection_id: connectionId } = record;
+      const check = boundConnectionCheck(connectionId, caller.clusterId);
+      const removedAt = await removeConnection(deps, { accountId, connectionId, check });
+      return { body: { removed: removedAt !== null } };
     },
   });
 }

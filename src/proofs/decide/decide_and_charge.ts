@@ -16,6 +16,20 @@ const FRESH = `
     select from invocations i where i.account_id = item.account_id
       and i.connection_id = item.connection_id and i.invocation_id = item.invocation_id)`;
 
+/**
+ * SQL for the customer connections of a batch. The lock makes a removal that leaves certificates to the
+ * worker wait for the decisions that have read the row. Nothing else waits for it.
+ */
+const CUSTOMERS = `
+customers as (
+  select c.connection_id, c.removed_at from connections c
+  where c.connection_id in (select connection_id from item where customer_account_id is not null)
+  order by c.connection_id for key share
+),`;
+
+/** A condition that is always true. It completes `customers` before any row of `link` is read. */
+const AFTER_CUSTOMERS = "(select count(*) from customers) >= 0";
+
 const ACCEPTED = `
 accepted as (
   select a.connection_id, a.human_id, a.granted_scope, a.accepted_until from accepted_principals a
@@ -102,8 +116,9 @@ const ELSEWHERE: Record<Form, { join: string; condition: string }> = {
  * The statement does not decide an item without credit and does not spend its challenge, so the proof can be
  * used after a top-up. When credit is short, items with spent challenges do not compete for it.
  *
- * Order matters. The statement locks certificates first, then balances, then challenges, each in key order,
- * because two batches with different orders would deadlock. It never waits for a slice. `group by` and
+ * Order matters. The statement locks customer connections first, then certificates, balances and challenges,
+ * each in key order, because two batches with different orders would deadlock. A removal also locks
+ * connections before certificates. It never waits for a slice. `group by` and
  * `order by` complete each step before the next begins. If one batch contains a challenge twice,
  * `distinct on` joins it to the first item only, and the later item is answered as spent. `for share` makes a
  * revocation, or the withdrawal of an acceptance, wait for the decisions that have read the row. Later
@@ -117,8 +132,9 @@ with item as (
   select distinct on (connection_id, challenge) * from ${itemRows(form)}
   order by connection_id, challenge, n
 ),
+${form === "plain" ? "" : CUSTOMERS}
 link as (
-  select * from ${linkRows(form)}
+  select * from ${linkRows(form)}${form === "plain" ? "" : ` where ${AFTER_CUSTOMERS}`}
 ),
 fresh as (${form === "plain" ? FRESH_PLAIN : FRESH}),
 pinned as (
@@ -145,12 +161,12 @@ judged as (
          accepted.granted_scope as accepted_scope, coalesce(state.elsewhere, false) as elsewhere
   from fresh
   left join state on state.n = fresh.n
-  ${form === "plain" ? JOIN_NONE : JOIN_ACCEPTED}
+  ${form === "plain" ? JOIN_NONE : `${JOIN_ACCEPTED} left join customers on customers.connection_id = fresh.connection_id`}
   cross join lateral (
     select case
       when fresh.root_account_id <> ${form === "plain" ? "fresh.account_id" : PRINCIPAL}
         and not coalesce(fresh.required_scope = any (accepted.granted_scope), false) then 'principal_not_accepted'
-      when state.revoked then 'delegation_revoked'
+      when state.revoked${form === "plain" ? "" : " or customers.removed_at is not null"} then 'delegation_revoked'
       when state.unknown then 'revocation_state_unavailable'
       when fresh.decision = 'allow' and state.elsewhere then 'not_delegated'
       when fresh.decision = 'allow' and state.over_ceiling then 'ceiling_exceeded'

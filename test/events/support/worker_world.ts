@@ -12,6 +12,7 @@ import { startTestWorker, type WorkerChange } from "./worker.ts";
 /** The names of a worker's loops in its log. */
 export const LOOPS = [
   ...["relay", "webhooks", "messages to channels", "lost deliveries", "backlogs", "recoveries"],
+  "removed connections",
   ...["retention", "reconciliation", "shard leases", "measurements"],
 ];
 /** Timing that differs from the defaults. A worker renews its leases every 100 s. */

@@ -226,6 +226,17 @@ describe("a visit to a Platform", () => {
     expect(found.calls).toEqual(["putPlatform", "acknowledgeCredentials"]);
   });
 
+  test("keeps the deleted Platform until the connections of its customers have ended", async () => {
+    const metadata = { deletionTimestamp: NOW.toISOString() };
+    const deleted = { spec: { ...renamed.spec, deletionPolicy: "Delete" as const }, status: renamed.status };
+    const answers = { removePlatform: { value: { removed: false } } };
+    const found = visitWorld({ answers, secrets: [secret("new")], others: [] });
+    const visit = await found.visit(shop({ ...deleted, metadata }));
+    expect(visit).toEqual({ retry: true, urgent: true });
+    expect(found.calls).toEqual(["removePlatform"]);
+    expect([...found.secrets.keys()]).toEqual(["new"]);
+  });
+
   test("removes both of the deleted Platform's own Secrets, and keeps somebody else's", async () => {
     const deleted = { spec: { ...renamed.spec, deletionPolicy: "Delete" as const }, status: renamed.status };
     const metadata = { deletionTimestamp: NOW.toISOString() };

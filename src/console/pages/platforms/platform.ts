@@ -17,7 +17,10 @@ export const platformPage = page<Loaded>({
   load,
   title: (_visit, { platform }) => platform.name,
   back: ({ at, texts }) => ({ to: at("/platforms"), text: texts.platforms.title }),
-  render: (visit, loaded) => html`${declaredNote(visit, loaded.platform)}
+  render: (visit, loaded) =>
+    loaded.platform.state === "removing"
+      ? html`<p class="notice">${visit.texts.platforms.removingNow}</p>`
+      : html`${declaredNote(visit, loaded.platform)}
     ${about(visit, loaded)}
     <div class="cards">${connection(visit, loaded)}${publishing(visit, loaded.platform, loaded.domains)}${more(visit, loaded)}</div>`,
   forms: {
@@ -118,11 +121,12 @@ export function isOrganization({ account, session }: Visit): boolean {
   return isOwn ? session?.account_type === "organization" : true;
 }
 
-/** Returns a badge with the publish state of a platform. */
+/** Returns a badge with the publish state of a platform, or with its removal. */
 export function publishBadge(
   { texts }: Visit,
-  { publish_state }: Pick<PlatformAnswer, "publish_state">,
+  { publish_state, state }: Pick<PlatformAnswer, "publish_state" | "state">,
 ): Html {
+  if (state === "removing") return badge(texts.platforms.removing, "warn");
   return badge(texts.platforms.states[publish_state], PUBLISHED[publish_state]);
 }
 

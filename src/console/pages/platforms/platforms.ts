@@ -19,7 +19,7 @@ export const platformsPage = page<Awaited<ReturnType<typeof load>>>({
   title: ({ texts }) => texts.platforms.title,
   render(visit, { items, next_cursor, asking }) {
     const words = visit.texts.platforms;
-    const isOneOnly = !isOrganization(visit) && items.length > 0;
+    const isOneOnly = !isOrganization(visit) && items.some(({ state }) => state === "active");
     return html`<p class="lead">${words.lead}</p>
       ${
         asking > 0 &&
@@ -52,6 +52,7 @@ export const platformsPage = page<Awaited<ReturnType<typeof load>>>({
           {
             label: words.key,
             cell: ({ api_key_prefix, connection_id }) =>
+              api_key_prefix !== null &&
               html`<a href=${visit.at(`/connections/${connection_id}`)}><code>${api_key_prefix}…</code></a>`,
           },
           { label: words.registered, cell: ({ created_at }) => time(created_at) },

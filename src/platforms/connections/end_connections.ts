@@ -1,0 +1,189 @@
+import type { Database, Transaction } from "../../db/database.ts";
+import { appendEvents, type LifecycleEvent } from "../../events/outbox.ts";
+import type { Logger } from "../../log.ts";
+import type { SecretBox } from "../../secret_box.ts";
+import { prefixesOf } from "../api_keys/narrow_keys.ts";
+import { retireKeys } from "../api_keys/rotate_key.ts";
+import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
+
+/** How many customer connections end in the transaction that removes them. The worker ends the others. */
+const AT_ONCE = 20;
+/** How many connections a step of the worker tries to end. */
+const STEP_ENDS = 100;
+const REMOVAL_REASON = "connection removed";
+
+/**
+ * Locks the live connections of an account: those of its platforms, with all their customers, and its own
+ * with other accounts' platforms. Returns their ids. A platform's own connection precedes its customers'.
+ */
+export async function lockConnections(tx: Transaction, accountId: string): Promise<string[]> {
+  const locked = await tx("connections")
+    .where((of) => of.where({ account_id: accountId }).orWhere({ customer_account_id: accountId }))
+    .whereNull("removed_at")
+    .orderByRaw("platform_id is null, connection_id")
+    .forNoKeyUpdate()
+    .select("connection_id");
+  return locked.map(({ connection_id }) => connection_id);
+}
+
+/**
+ * Removes all connections of accounts, as {@link endTogether} does: those of their platforms, with all
+ * customers, and theirs with other accounts' platforms. The caller must hold the locks of the connections,
+ * and must call it last in the transaction. Returns the prefixes of the ended keys, which the caller passes
+ * to the finder after the commit.
+ */
+export async function removeConnections(
+  tx: Transaction,
+  secretBox: SecretBox,
+  accountIds: readonly string[],
+  now: Date,
+): Promise<string[]> {
+  const rows = await tx("connections")
+    .where((of) =>
+      of.whereIn("account_id", [...accountIds]).orWhereIn("customer_account_id", [...accountIds]),
+    )
+    .whereNull("removed_at")
+    .orderByRaw("platform_id is null, connection_id")
+    .select("connection_id");
+  return endTogether(
+    tx,
+    secretBox,
+    rows.map(({ connection_id }) => connection_id),
+    now,
+  );
+}
+
+/**
+ * Removes locked connections. From the commit on, their API keys are refused, nothing new is made there, and
+ * no decision allows. For each connection, certificates are revoked, pending requests withdrawn and agents
+ * disabled, with one `delegation.revoked` for each certificate and then one `connection.removed`. This
+ * happens in the same transaction for own connections and the first 20 of customers. The worker does it for
+ * the others, however many there are. Until then, the own connection of their platform has an `end_due_at`.
+ *
+ * `connectionIds` lists each own connection together with all its live customers. Call it last in the
+ * transaction. Returns the prefixes of the ended keys.
+ */
+export async function endTogether(
+  tx: Transaction,
+  secretBox: SecretBox,
+  connectionIds: readonly string[],
+  now: Date,
+): Promise<string[]> {
+  const ids = [...connectionIds];
+  const rows = await tx("connections")
+    .whereRaw("connection_id = any (?::uuid[])", [ids])
+    .orderByRaw("platform_id is null, connection_id")
+    .select("connection_id", "platform_id");
+  const owned = rows.filter(({ platform_id }) => platform_id !== null).length;
+  const [first, others] = [rows.slice(0, owned + AT_ONCE), rows.slice(owned + AT_ONCE)].map((part) =>
+    part.map(({ connection_id }) => connection_id),
+  ) as [string[], string[]];
+  const retired: string[] = [];
+  for (const id of first) retired.push(...(await endConnection(tx, secretBox, id, now)));
+  retired.push(...(await endLater(tx, others, now)));
+  const platforms = rows.flatMap(({ platform_id }) => platform_id ?? []);
+  await tx("platforms").whereIn("platform_id", platforms).update({ removed_at: now });
+  await revokeCertificates(tx, first, REMOVAL_REASON, now);
+  return retired;
+}
+
+/** Leaves connections to the worker. Their platforms' own connections wait for them. */
+async function endLater(tx: Transaction, connectionIds: string[], now: Date): Promise<string[]> {
+  if (connectionIds.length === 0) return [];
+  const { rows } = await tx.raw<{ rows: { key_prefix: string }[] }>(
+    "select key_prefix from end_later(:connectionIds::uuid[], :now) as key_prefix",
+    { connectionIds, now },
+  );
+  await tx.raw(
+    `update connections own set end_due_at = '-infinity' from platforms p
+     where own.platform_id = p.platform_id and own.removed_at is not null and p.platform_id in (
+       select product_id from connections where connection_id = any (:connectionIds::uuid[]))`,
+    { connectionIds },
+  );
+  return rows.map(({ key_prefix }) => key_prefix);
+}
+
+/**
+ * Ends everything of a connection but its certificates, and emits the events. The caller ends the
+ * certificates last, because decisions on them wait from then until the commit. A connection that was removed
+ * before keeps this time. Returns the prefixes of the ended keys.
+ */
+async function endConnection(
+  tx: Transaction,
+  secretBox: SecretBox,
+  connection_id: string,
+  now: Date,
+): Promise<string[]> {
+  await retireKeys(tx, connection_id, now);
+  await withdrawRequests(tx, { connection_id }, REMOVAL_REASON, now);
+  await tx("agents")
+    .where({ connection_id })
+    .whereNull("disabled_at")
+    .update({ disabled_at: now, vault_due_at: now });
+  const [ended] = await tx("connections")
+    .where({ connection_id })
+    .update({
+      removed_at: tx.raw("coalesce(removed_at, ?)", [now]) as never,
+      end_due_at: null,
+      undelivered_sealed: null,
+    })
+    .returning(["account_id", "customer_account_id", "removed_at"]);
+  const { account_id, customer_account_id, removed_at } = ended ?? {};
+  const org_id = customer_account_id ?? account_id;
+  if (org_id === undefined || removed_at == null) throw new Error(`There is no connection ${connection_id}`);
+  const fields = { connection_id, org_id, removed_at: removed_at.toISOString() };
+  const revoked = await revocationEvents(tx, { connection_id }, REMOVAL_REASON, now);
+  const removed: LifecycleEvent = { type: "connection.removed", connectionId: connection_id, fields };
+  await appendEvents(tx, secretBox, [...revoked, removed], now);
+  return prefixesOf(tx, { connection_id });
+}
+
+/** SQL for connections `c` that the worker can end now. An own connection first waits for all customers. */
+const DUE = `c.end_due_at <= now() and not exists (
+  select from connections x where x.product_id = c.platform_id and x.end_due_at is not null)`;
+
+/** Dependencies of the worker's part of a removal. */
+export type EndDeps = { database: Database; secretBox: SecretBox; log: Logger };
+
+/**
+ * Ends up to 100 connections that {@link endTogether} left, each in a transaction of its own. Workers share
+ * the work, and a dead worker's connection is free again. If a connection cannot end, the step logs why, and
+ * tries it again after a minute. Returns whether any connection ended.
+ */
+export async function stepEnds({ database, secretBox, log }: EndDeps): Promise<boolean> {
+  const { rows } = await database.raw<{ rows: { connection_id: string }[] }>(
+    `select c.connection_id from connections c where ${DUE} limit ${STEP_ENDS}`,
+  );
+  let ended = 0;
+  for (const { connection_id } of rows) {
+    try {
+      if (await database.transaction((tx) => endLeft(tx, secretBox, connection_id))) ended += 1;
+    } catch (error) {
+      await database.raw(
+        `update connections set end_due_at = now() + interval '1 minute'
+         where connection_id = ? and end_due_at is not null`,
+        [connection_id],
+      );
+      log.warn({ connection_id, err: error }, "a removed connection has not ended yet");
+    }
+  }
+  return ended > 0;
+}
+
+/** Returns `false` if another worker ends the connection. */
+async function endLeft(tx: Transaction, secretBox: SecretBox, connectionId: string): Promise<boolean> {
+  const { rows } = await tx.raw<{ rows: { platform_id: string | null; now: Date }[] }>(
+    `select c.platform_id, now() as now from connections c
+     where c.connection_id = ? and ${DUE} for no key update of c skip locked`,
+    [connectionId],
+  );
+  const [left] = rows;
+  if (left === undefined) return false;
+  if (left.platform_id === null) {
+    await endConnection(tx, secretBox, connectionId, left.now);
+    await revokeCertificates(tx, [connectionId], REMOVAL_REASON, left.now);
+  } else {
+    await tx("connections").where({ connection_id: connectionId }).update({ end_due_at: null });
+  }
+  return true;
+}
