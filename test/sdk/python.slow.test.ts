@@ -19,9 +19,15 @@ const ROOT = join(import.meta.dirname, "../..");
 const PACKAGE = join(ROOT, "src/sdk/python");
 const TESTS = join(import.meta.dirname, "python");
 const example = (name: string) => join(ROOT, "docs/examples", name);
-const EXAMPLES = ["orders.py", "orders_flask.py", "orders_django.py", "order_agent.py", "ask_agent.py"].map(
-  example,
-);
+/** The example of each agent framework, and the name of its run in `scripted_models.py`. */
+const TOOLS = {
+  pydantic_ai: example("agent/pydantic_ai_tool.py"),
+  openai_agents: example("agent/openai_agents_tool.py"),
+};
+const EXAMPLES = [
+  ...["orders.py", "orders_flask.py", "orders_django.py", "order_agent.py", "ask_agent.py"].map(example),
+  ...Object.values(TOOLS),
+];
 /** The command that starts each application of the documentation. */
 const APPLICATIONS = {
   "orders.py": ["-m", "uvicorn", "orders:app", "--port", "0"],
@@ -43,7 +49,7 @@ async def store_once(event: WebhookEvent) -> None: ...`,
 const SEED = 20_261_130;
 const DOCUMENTS = 20_000;
 
-const python = await pythonPackages("python-sdk-frameworks-1", [
+const python = await pythonPackages("python-sdk-frameworks-2", [
   "hatchling==1.33.0",
   "httpx2==2.16.2",
   "mypy==2.4.1",
@@ -54,6 +60,8 @@ const python = await pythonPackages("python-sdk-frameworks-1", [
   "flask==3.1.3",
   "django==5.2.19",
   "django-types==0.24.0",
+  "pydantic-ai-slim==2.68.0",
+  "openai-agents==0.24.0",
 ]);
 const { folder: pyright, missing: noPyright } = await npmPackages("pyright-1", ["pyright@1.1.414"]);
 const old = (await ran("python3", ["-c", "import sys; assert sys.version_info >= (3, 11)"])).code !== 0;
@@ -304,6 +312,30 @@ import json; print(json.dumps({code: [kind.__name__, text] for code, (kind, text
         const approved = await approve(app.person, id, ["data:read"], { once: true });
         expect(approved.status, approved.text).toBe(200);
         expect(await asking).toBe(`Please decide: ${id}\n200 coal\n`);
+      } finally {
+        server.kill();
+      }
+    });
+
+    test("lets the tools of agent frameworks order once for each call of the model", async () => {
+      const app = await world.application();
+      const { server, url } = await startOrders(app);
+      try {
+        const use = async (framework: string, path: string, id: string) => {
+          const env = { ...variables(app), SHOP_URL: url };
+          const args = [join(TESTS, "scripted_models.py"), framework, path, id];
+          return (await ran(join(environment, "bin/python"), args, { cwd: folder, env })).said;
+        };
+        for (const [framework, path] of Object.entries(TOOLS)) {
+          const id = randomUUID();
+          expect(await use(framework, path, id)).toMatch(/^{'item': 'coal', 'agent': '.*'}\n$/);
+          const again = "This invocation was decided before. Nothing was done again. (invocation_replayed)\n";
+          expect(await use(framework, path, id)).toBe(again);
+        }
+        await app.person.client.post(`/v1/service/delegations/${app.certId}/revoke`, {});
+        for (const [framework, path] of Object.entries(TOOLS)) {
+          expect(await use(framework, path, randomUUID())).toMatch(/Nothing was done.*no_active_delegation/);
+        }
       } finally {
         server.kill();
       }
