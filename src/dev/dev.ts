@@ -10,6 +10,7 @@ import { startParts } from "./start_parts.ts";
 import { writeAtomically } from "./state_folder.ts";
 import { createTerminal } from "./terminal.ts";
 import { accessOf, tryItYourself } from "./tour/access_file.ts";
+import { customerSteps } from "./tour/customer_steps.ts";
 import { type FolderWorld, keptDelegation, recallKeptDelegation } from "./tour/kept_delegation.ts";
 import { codeInMailbox } from "./tour/person.ts";
 import { startReceiver } from "./tour/receiver.ts";
@@ -81,7 +82,8 @@ export async function runDev(options: DevOptions): Promise<number> {
       const world: FolderWorld = { ...known, quickstart, receiver };
       const state = {} as TourState;
       const staysUp = options.once !== true;
-      const steps = staysUp ? [...tourSteps, keptDelegation] : tourSteps;
+      const shown = [...tourSteps, ...customerSteps];
+      const steps = staysUp ? [...shown, keptDelegation] : shown;
       terminal.line("\nThe main job: a person lends an agent authority, and takes it back\n");
       const mayFail = staysUp && !isNew;
       const isDone = await runTour(terminal, { steps, world, state, interrupted, mayFail });

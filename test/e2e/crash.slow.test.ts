@@ -11,6 +11,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { VERIFICATION_PRICE_MICRO_USD } from "../../src/accounts/ledger/amounts.ts";
 import { startPostgres } from "../../src/dev/postgres/postgres.ts";
 import { processBirth } from "../../src/dev/process/folder_lock.mjs";
+import { customerSteps } from "../../src/dev/tour/customer_steps.ts";
 import { tourSteps } from "../../src/dev/tour/steps.ts";
 import { type DevRun, startDev, untilLeft } from "../support/dev_stack.ts";
 
@@ -22,7 +23,7 @@ const SEED = Number(process.env.CRASH_SEED ?? randomInt(2 ** 31));
 const ROUNDS = Number(process.env.CRASH_ROUNDS ?? 1);
 const VICTIMS = ["api", "keyvault", "token child", "worker", "postgres", "operator", "stack"] as const;
 const PARTS_STARTED = ["keyvault", "api", "worker"];
-const MOMENTS = [...PARTS_STARTED, ...tourSteps.map((step) => step.name)];
+const MOMENTS = [...PARTS_STARTED, ...[...tourSteps, ...customerSteps].map((step) => step.name)];
 /** Milliseconds. A step takes 5 to 400 ms, so the kill happens during one of the next two steps. */
 const JITTER_MS = 250;
 const RUN_TIMEOUT_MS = 240_000;
@@ -135,10 +136,16 @@ const FACTS: Record<string, string> = {
     select count(*)::int from ledger_postings p where kind = 'verification'
     and not exists (select from spent_challenges s where s.challenge = p.posting_id)`,
   "decisions, spent challenges and audit rows are as many": `
-    select abs((select count(*) from spent_challenges) - (select count(*) from audit_events where decision is not null))::int`,
+    select abs((select count(*) from spent_challenges) - (select count(*) from audit_events
+      where decision is not null and verifier_account_id is null))::int`,
+  "a decision at a customer's connection is in both histories": `
+    select abs((select count(*) from audit_events where decision is not null and verifier_account_id is not null)
+             - (select count(*) from audit_events e join connections c using (connection_id)
+                where decision is not null and verifier_account_id is null and c.product_id is not null))::int`,
   "allows and denials are charged once each": `
     select abs((select count(*) from ledger_postings where kind = 'verification')
-             - (select count(*) from audit_events where decision in ('allow', 'deny')))::int`,
+             - (select count(*) from audit_events
+                where decision in ('allow', 'deny') and verifier_account_id is null))::int`,
   "a balance is what its postings leave": `
     select count(*)::int from account_credit b where balance_micro_usd <> (
       select coalesce(sum(case kind when 'alpha_credit' then amount_micro_usd else -amount_micro_usd end), 0)
@@ -162,8 +169,11 @@ const FACTS: Record<string, string> = {
       where e.text like '%' || c.cert_id || '%')`,
   "every delivery is pending, being sent or delivered": `
     select count(*)::int from webhook_deliveries where state not in ('pending', 'sending', 'delivered')`,
-  "one platform, one connection, one agent": `
-    select ((select count(*) from platforms) + (select count(*) from connections) + (select count(*) from agents) - 3)::int`,
+  "one platform, one own connection, and one agent there": `
+    select ((select count(*) from platforms) + (select count(*) from connections where product_id is null)
+          + (select count(*) from agents join connections using (connection_id) where product_id is null) - 3)::int`,
+  "one customer's connection at a time": `
+    select greatest(0, count(*) - 1)::int from connections where product_id is not null and removed_at is null`,
 };
 
 async function checkOffline(): Promise<void> {

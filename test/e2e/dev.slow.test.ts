@@ -144,7 +144,7 @@ test("a running stack prints commands that return allow, and agents that order, 
 test("the next start keeps the platform and key, creates a new delegation, and adds the requested aliases and credits", async () => {
   const { base_url: _, cert_id: revoked, ...same } = await keptConnection();
   const stack = await startUp("--alias", "ratify", "--alias", "trial,other", "--credits", "50");
-  expect(await creditOf(OWNER)).toBe(50_000_000 - 3 * 2_000);
+  expect(await creditOf(OWNER)).toBe(50_000_000 - 4 * 2_000);
   expect(await creditOf("trial@example.test")).toBe(50_000_000);
   expect(stack.connection).toMatchObject(same);
   expect(stack.connection.cert_id).not.toBe(revoked);

@@ -25,7 +25,12 @@ export type Patience = { statusMs: number; eventMs: number };
 const CALL_TIMEOUT_MS = 10_000;
 const POLL_MS = 50;
 
-async function call({ baseUrl, apiKey }: Application, path: string, body?: unknown): Promise<HttpAnswer> {
+/** Makes a call with the API key of a connection. Returns any response. */
+export async function call(
+  { baseUrl, apiKey }: Pick<Application, "baseUrl" | "apiKey">,
+  path: string,
+  body?: unknown,
+): Promise<HttpAnswer> {
   const response = await fetch(new URL(path, baseUrl), {
     method: body === undefined ? "GET" : "POST",
     headers: {

@@ -4,9 +4,14 @@ import { createInterface } from "node:readline/promises";
 /** A person who uses the API like a browser: keeps cookies, sends the CSRF value, and reads sign-in codes. */
 export type Person = {
   email: string;
-  /** Calls the API. Throws `UnexpectedAnswer` if the status is not a success. */
-  call<T>(method: "GET" | "POST" | "PUT" | "DELETE", path: string, body?: unknown): Promise<T>;
+  /**
+   * Calls the API for an account, by default the person's own. Throws `UnexpectedAnswer` if the status is not
+   * a success.
+   */
+  call<T>(method: Method, path: string, body?: unknown, account?: string): Promise<T>;
 };
+
+type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
 class UnexpectedAnswer extends Error {
   constructor(what: string, status: number, body: string) {
@@ -24,23 +29,32 @@ const CALL_TIMEOUT_MS = 15_000;
 const CODE = /^Your sign-in code is (\d{6})$/m;
 
 /** Reads the code from the API's development mailbox. */
-export const codeInMailbox: CodeReader = async ({ email, call }) => {
-  const mailbox = await call<{ mails: Mail[] }>("GET", "/dev/mailbox");
-  const codes = mailbox.mails.map(({ to, text }) => (to === email ? CODE.exec(text)?.[1] : undefined));
-  const code = codes.find((found) => found !== undefined);
+export const codeInMailbox: CodeReader = async (person) => {
+  const code = await findInMailbox(person, CODE);
   if (!code) throw new Error("The sign-in code did not arrive in the development mailbox");
   return code;
 };
 
-/** Signs in with an emailed code. Completes the onboarding if the account is new. */
+/** Returns the first group of a pattern in the newest mail to a person that matches it. */
+export async function findInMailbox({ email, call }: Person, pattern: RegExp): Promise<string | undefined> {
+  const { mails } = await call<{ mails: Mail[] }>("GET", "/dev/mailbox");
+  const found = mails.map(({ to, text }) => (to === email ? pattern.exec(text)?.[1] : undefined));
+  return found.find((text) => text !== undefined);
+}
+
+/**
+ * Signs in with an emailed code. Completes the onboarding if the account is new, for the person or for an
+ * organization with this name.
+ */
 export async function signIn(
   baseUrl: string,
   email: string,
   readCode: CodeReader = codeInMailbox,
+  organization?: string,
 ): Promise<{ person: Person; code: string; humanId: string; isNew: boolean }> {
   const cookies = new Map<string, string>();
 
-  async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
+  async function call<T>(method: string, path: string, body?: unknown, account?: string): Promise<T> {
     const response = await fetch(new URL(path, baseUrl), {
       method,
       headers: {
@@ -48,6 +62,7 @@ export async function signIn(
         cookie: [...cookies].map(([name, value]) => `${name}=${value}`).join("; "),
         "x-service-csrf": cookies.get("service_csrf") ?? "",
         ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(account === undefined ? {} : { "x-service-account": account }),
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
@@ -83,7 +98,11 @@ export async function signIn(
     ));
   }
   if (step === "account_type") {
-    await call("POST", "/v1/auth/onboarding/account-type", { account_type: "individual" });
+    const type =
+      organization === undefined
+        ? { account_type: "individual" }
+        : { account_type: "organization", organization_name: organization };
+    await call("POST", "/v1/auth/onboarding/account-type", type);
   }
   const session = await call<{ human_id: string }>("GET", "/v1/auth/session");
   return { person, code, humanId: session.human_id, isNew };

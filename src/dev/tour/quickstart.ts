@@ -5,6 +5,9 @@ export type PlatformCredentials = {
   api_key: string;
   api_key_prefix: string;
   connection_id: string;
+  platform_id: string;
+  /** The platform's client secret in OAuth. */
+  signing_secret: string;
   webhook_signing_secret: string;
   /** The ids that name the connection in an operation. An operator of version 0.1 omits them. */
   workspace_id?: string;

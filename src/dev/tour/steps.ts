@@ -41,7 +41,12 @@ export type TourState = {
   granted: string[];
   proof: Proof;
   spareProof: Proof;
+  /** The other company, which the steps about customers know. */
+  customer: Customer;
 };
+
+/** A company that connects to the platform: its account, and its connection with an agent. */
+export type Customer = { account: string; application: Application; proof: Proof };
 
 /** A step of the tour. Its `title` is for readers. `run` resolves to the detail to show. */
 export type TourStep<World = TourWorld> = {
@@ -150,9 +155,9 @@ const approvalDelivered: TourStep = {
 };
 
 /** Waits for an event, unless the service sends it to the URL that the manifest declares. */
-async function delivered(
+export async function delivered(
   world: TourWorld,
-  { certId, declaredCallback }: TourState,
+  { certId, declaredCallback }: Pick<TourState, "certId" | "declaredCallback">,
   event: string,
 ): Promise<string> {
   if (declaredCallback === undefined) return deliveredEvent(world, event, certId);

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { customerSteps } from "../../../../src/dev/tour/customer_steps.ts";
 import { signIn } from "../../../../src/dev/tour/person.ts";
 import { tourSteps } from "../../../../src/dev/tour/steps.ts";
 import { kubernetesBinary, missingControllers } from "../../../support/kubernetes/binary.ts";
@@ -7,7 +8,8 @@ import { type RunningTour, startTourCluster, type TourCluster } from "./tour_clu
 
 const BUILD_TIMEOUT_MS = 20 * 60_000;
 const OWNER = "tour@example.test";
-const NAMES = tourSteps.map(({ name }) => name);
+const STEPS = [...tourSteps, ...customerSteps];
+const NAMES = STEPS.map(({ name }) => name);
 const PREPARED = ["release_found", "api_reached", "namespace_made", "receiver_ready"];
 const { path = "", missing: missingBinary } = await kubernetesBinary();
 const missing = missingBinary ?? (await missingControllers());
@@ -74,6 +76,8 @@ describe.skipIf(missing !== undefined)("the cluster tour", { timeout: 240_000 },
     expect(detailOf("approval_delivered")).toMatch(/^delegation\.approved, delivery .*, signature checked$/);
     expect(detailOf("verified_allow")).toMatch(/^allow authorized, receipt sha256:/);
     expect(detailOf("audited")).toBe("deny delegation_revoked, deny not_delegated, allow authorized");
+    expect(detailOf("company_lent")).toMatch(/^allow authorized, receipt sha256:/);
+    expect(detailOf("company_left")).toMatch(/^connection\.removed, delivery .*401 invalid_api_key$/);
     expect(tour.said.err).toBe("");
     expect(await traces()).toEqual(NOTHING);
   });
@@ -82,7 +86,7 @@ describe.skipIf(missing !== undefined)("the cluster tour", { timeout: 240_000 },
     await cluster.kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: "lab" } });
     const tour = cluster.run({ namespace: "lab", webhooks: false });
     expect(await tour.exit, tour.said.out + tour.said.err).toBe(0);
-    for (const { title } of tourSteps) expect(tour.said.out).toContain(`\nok   ${title} `);
+    for (const { title } of STEPS) expect(tour.said.out).toContain(`\nok   ${title} `);
     expect(tour.said.out).toContain("\nThe main job: a person lends an agent authority, and takes it back\n");
     expect(tour.said.out).toContain("     delegation.approved, without a receiver\n");
     expect(await namesAt("/api/v1/namespaces")).toContain("lab");
