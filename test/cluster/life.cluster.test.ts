@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { customerSteps } from "../../src/dev/tour/customer_steps.ts";
 import { tourSteps } from "../../src/dev/tour/steps.ts";
 import { startReceiver } from "../events/support/receiver.ts";
 import { type Load, type LoadOptions, type LoadReport, linesOf, startLoad } from "./load/load.ts";
@@ -130,7 +131,7 @@ test("a trial can be installed in a namespace for restricted pods, and passes th
 test("the tour succeeds on the cluster", async () => {
   const steps = await showTour(cluster.kubeconfig);
   say(`the tour has shown ${steps.length} steps: ${steps.join(", ")}`);
-  expect(steps).toEqual(expect.arrayContaining(tourSteps.map(({ name }) => name)));
+  expect(steps).toEqual(expect.arrayContaining([...tourSteps, ...customerSteps].map(({ name }) => name)));
 });
 
 test("network policies allow exactly the connections that the components need", async () => {
