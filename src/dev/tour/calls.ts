@@ -103,17 +103,21 @@ export function expectEqual(what: string, got: unknown, wanted: unknown): void {
 }
 
 /**
- * Waits until an event about a certificate is delivered. Returns a description with the delivery ID, or a
- * note that nothing receives webhooks.
+ * Waits until an event about a certificate or a connection is delivered. Returns a description with the
+ * delivery ID, or a note that the event goes to the URL that the manifest declares, or that nothing receives
+ * webhooks.
  */
-export async function deliveredEvent(
+export async function delivered(
   { receiver, patience }: { receiver?: Pick<Inbox, "waitFor">; patience: Patience },
+  { id, declaredCallback }: { id: string; declaredCallback?: string | undefined },
   event: string,
-  certId: string,
 ): Promise<string> {
+  if (declaredCallback !== undefined) {
+    return `${event} goes to the callbackUrl in the manifest, ${declaredCallback}`;
+  }
   if (receiver === undefined) return `${event}, without a receiver`;
   const { delivery_id } = await receiver.waitFor(
-    (received) => received.event === event && JSON.stringify(received.body).includes(certId),
+    (received) => received.event === event && JSON.stringify(received.body).includes(id),
     patience.eventMs,
   );
   return `${event}, delivery ${delivery_id}, signature checked`;

@@ -2,6 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import {
   type Application,
   call,
+  delivered,
   expectDecision,
   expectEqual,
   expectError,
@@ -10,14 +11,7 @@ import {
   verify,
 } from "./calls.ts";
 import { findInMailbox, signIn } from "./person.ts";
-import {
-  type Customer,
-  delivered,
-  type TourState,
-  type TourStep,
-  type TourWorld,
-  USED_SCOPE,
-} from "./steps.ts";
+import { type Customer, type TourState, type TourStep, type TourWorld, USED_SCOPE } from "./steps.ts";
 
 const COMPANY = "Corner Bakery";
 /** The mailbox of the company's owner. The steps read it, so they need the API's development mailbox. */
@@ -186,7 +180,7 @@ const companyLeft: TourStep = {
     const path = `/v1/service/connected-products/${connectionId}`;
     await person.call("DELETE", path, undefined, account);
     const refused = expectError(await verify(application, proof), 401, "invalid_api_key");
-    const event = await delivered(world, { certId: connectionId, declaredCallback }, "connection.removed");
+    const event = await delivered(world, { id: connectionId, declaredCallback }, "connection.removed");
     return `${event}; a proof made before gets ${refused}`;
   },
 };

@@ -1,7 +1,7 @@
 import { awaitStatus } from "./await_status.ts";
 import {
   type Application,
-  deliveredEvent,
+  delivered,
   expectDecision,
   expectEqual,
   expectError,
@@ -151,18 +151,9 @@ const approvedNarrower: TourStep = {
 const approvalDelivered: TourStep = {
   name: "approval_delivered",
   title: "The application hears of it by webhook",
-  run: (world, state) => delivered(world, state, "delegation.approved"),
+  run: (world, { certId: id, declaredCallback }) =>
+    delivered(world, { id, declaredCallback }, "delegation.approved"),
 };
-
-/** Waits for an event, unless the service sends it to the URL that the manifest declares. */
-export async function delivered(
-  world: TourWorld,
-  { certId, declaredCallback }: Pick<TourState, "certId" | "declaredCallback">,
-  event: string,
-): Promise<string> {
-  if (declaredCallback === undefined) return deliveredEvent(world, event, certId);
-  return `${event} goes to the callbackUrl in the manifest, ${declaredCallback}`;
-}
 
 const proofPresented: TourStep = {
   name: "proof_presented",
@@ -205,11 +196,11 @@ const revoked: TourStep = {
   name: "revoked",
   title: "The person revokes, and the application hears of it",
   async run(world, state) {
-    const { person, certId } = state;
-    const path = `/v1/service/delegations/${certId}/revoke`;
+    const { person, certId: id, declaredCallback } = state;
+    const path = `/v1/service/delegations/${id}/revoke`;
     const certificate = await person.call<{ status: string }>("POST", path, { reason: "the tour is over" });
     expectEqual("the certificate", certificate.status, "revoked");
-    return delivered(world, state, "delegation.revoked");
+    return delivered(world, { id, declaredCallback }, "delegation.revoked");
   },
 };
 
