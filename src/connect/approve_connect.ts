@@ -7,7 +7,7 @@ import { ApiError } from "../errors.ts";
 import { checkCeiling, checkScopes } from "../input/ceiling.ts";
 import { findOwner } from "../platforms/account_owner.ts";
 import { pickDescriptions } from "../platforms/scope_descriptions.ts";
-import type { ActingPerson } from "../route.ts";
+import type { ActingPerson, MemberRole } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
 import {
   type ConnectRequest,
@@ -122,13 +122,17 @@ type Customer = Pick<ConnectCodeRow, "platform_id" | "customer_account_id" | "pe
 
 /**
  * Throws unless an account may connect to a product now, and a person may decide so. Nothing that it checks
- * changes before the transaction ends, except who belongs to the publisher of a draft. Returns whether the
- * product is a draft.
+ * changes before the transaction ends, except who belongs to the publisher of a draft. Returns the role of
+ * the person, the publisher, and whether the product is a draft.
  */
-export async function checkMayConnect(tx: Transaction, customer: Customer): Promise<{ isTest: boolean }> {
+export async function checkMayConnect(
+  tx: Transaction,
+  customer: Customer,
+): Promise<{ role: MemberRole; publisherId: string; isTest: boolean }> {
   const { platform_id, customer_account_id, person_id, redirect_uri } = customer;
   const held = await lockRole(tx, customer_account_id, person_id);
-  if (!mayConnect(held)) throw new ApiError("forbidden");
+  const { role } = held;
+  if (role === null || !mayConnect(held)) throw new ApiError("forbidden");
   await tx("platforms").where({ platform_id }).forShare().select("platform_id");
   const product = await findProduct(tx, platform_id);
   if (product === undefined) throw new ApiError("not_found");
@@ -138,7 +142,7 @@ export async function checkMayConnect(tx: Transaction, customer: Customer): Prom
   }
   const isTest = product.publish_state !== "published";
   if (isTest) await checkTester(tx, product, customer);
-  return { isTest };
+  return { role, publisherId: product.account_id, isTest };
 }
 
 /** The customers of a draft are accounts for which a member of its publisher connects. */

@@ -5,6 +5,7 @@ import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
 import { checkScopes } from "../input/ceiling.ts";
 import type { ScopeDescriptions } from "../input/platform_fields.ts";
+import { tellOtherParty } from "../platforms/connections/connection_acts.ts";
 import { emitChanged } from "../platforms/connections/customer_connections.ts";
 import { narrowCertificates } from "../platforms/end_authority.ts";
 import { lockConnection } from "../platforms/platform_record.ts";
@@ -119,7 +120,7 @@ export async function narrowProduct(
   if (!isUuid(connectionId)) throw new ApiError("not_found");
   await lockConnection(tx, connectionId);
   const live = { connection_id: connectionId, customer_account_id: accountId, removed_at: null };
-  const known = await tx("connections").where(live).first("connection_id", "allowed_scopes");
+  const known = await tx("connections").where(live).first();
   if (known === undefined) throw new ApiError("not_found");
   const chosen = expandScopes(checkScopes(scopes));
   const wider = chosen.find((scope) => !known.allowed_scopes?.includes(scope));
@@ -130,7 +131,10 @@ export async function narrowProduct(
     );
   }
   await tx("connections").where(live).update({ allowed_scopes: chosen });
-  const changed = { customerAccountId: accountId, allowedScopes: chosen, now: clock.now() };
-  await emitChanged(tx, secretBox, { ...known, ...changed });
+  const now = clock.now();
+  const change = { ...known, customerAccountId: accountId, allowedScopes: chosen, now };
+  if (await emitChanged(tx, secretBox, change)) {
+    await tellOtherParty(tx, known, { by: "customer", operation: "narrow_connected_product", now });
+  }
   await narrowCertificates(tx, [connectionId], chosen);
 }

@@ -6,6 +6,7 @@ import type { ConnectCodeRow, Consent } from "../db/key_tables.ts";
 import { newId } from "../ids.ts";
 import { rootOf } from "../input/url.ts";
 import type { ApiKeyFinder } from "../platforms/api_keys/api_key_finder.ts";
+import { noteConnected } from "../platforms/connections/connection_acts.ts";
 import {
   type CustomerConnection,
   createCustomerConnection,
@@ -89,8 +90,15 @@ async function exchangeCode(deps: TokenDeps, exchange: Exchange): Promise<TokenA
         connectedBy: spent.person_id,
         now,
       });
-      const { isTest } = await checkMayConnect(tx, spent);
+      const { isTest, role, publisherId } = await checkMayConnect(tx, spent);
       await recordConsent(tx, spent, connection, { isTest, now });
+      const place = {
+        connection_id: connection.connectionId,
+        account_id: publisherId,
+        product_id: spent.platform_id,
+        customer_account_id: spent.customer_account_id,
+      };
+      await noteConnected(tx, place, { personId: spent.person_id, role, now });
       return { spent, connection };
     })
     .catch((error: unknown) => Promise.reject(asInvalidGrant(error)));

@@ -20,13 +20,14 @@ export type OrganizationInvitationRow = {
   expires_at: Date;
 };
 
-export type OrganizationActivityRow = {
+type Actor = { actor_account_id: string; actor_email: string; actor_role: MemberRole };
+/** The other party of a connection acted. Its people stay unknown. */
+type OtherParty = { [Column in keyof Actor]: null };
+
+export type OrganizationActivityRow = (Actor | OtherParty) & {
   organization_id: string;
   activity_id: string;
   occurred_at: Date;
-  actor_account_id: string;
-  actor_email: string;
-  actor_role: MemberRole;
   operation: string;
   target: Record<string, string | boolean>;
   status: "begun" | "done" | "refused";

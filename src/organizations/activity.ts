@@ -134,7 +134,8 @@ const entry = z.object({
   occurred_at: isoTime,
   actor: z
     .object({ account_id: z.string(), email: z.string(), role: z.enum(memberRoles) })
-    .describe("The caller, with the address and role at that time"),
+    .nullable()
+    .describe("The caller, with the address and role then; null: the other party of a connection"),
   operation: z.string().describe("The operation's id in this document"),
   target: z
     .record(z.string(), z.union([z.string(), z.boolean()]))
@@ -206,7 +207,7 @@ async function listActors(db: Database, accountId: string): Promise<ActivityAnsw
   const { rows } = await db.raw<{ rows: ActivityAnswer["actors"] }>(
     `with recursive actors as (
        (select actor_account_id as account_id, actor_email as email from organization_activity
-         where organization_id = :accountId
+         where organization_id = :accountId and actor_account_id is not null
          order by actor_account_id, occurred_at desc, activity_id desc limit 1)
        union all
        select next.* from actors, lateral (
@@ -233,6 +234,12 @@ async function findNames(
      select c.connection_id::text, p.name from connections c join platforms p using (platform_id)
        where c.account_id = :accountId and c.connection_id = any(:connections)
      union all
+     select c.connection_id::text, c.customer_name from connections c
+       where c.account_id = :accountId and c.product_id is not null and c.connection_id = any(:connections)
+     union all
+     select c.connection_id::text, p.name from connections c join platforms p on p.platform_id = c.product_id
+       where c.customer_account_id = :accountId and c.connection_id = any(:connections)
+     union all
      select agent_id, name from agents where account_id = :accountId and agent_id = any(:agents)
      union all
      select r.request_id, a.name from delegation_requests r join agents a using (account_id, agent_id)
@@ -256,7 +263,10 @@ function show(row: OrganizationActivityRow): ActivityEntry {
   return {
     activity_id: row.activity_id,
     occurred_at: row.occurred_at.toISOString(),
-    actor: { account_id: row.actor_account_id, email: row.actor_email, role: row.actor_role },
+    actor:
+      row.actor_account_id === null
+        ? null
+        : { account_id: row.actor_account_id, email: row.actor_email, role: row.actor_role },
     operation: row.operation,
     target: row.target,
     status: row.status,

@@ -15,6 +15,13 @@ export const ACTIVITY = {
   everything: "Everything",
   keepLead:
     "All changes of this list, on all its pages: for a spreadsheet (CSV), or with a line of JSON for each change (NDJSON).",
+  otherParty: "The other party",
+  byOther: {
+    end_connected_product: "A customer ended the connection",
+    narrow_connected_product: "A customer narrowed the connection",
+    oauth_token: "A customer connected",
+    remove_customer: "The publisher ended the connection",
+  } as Record<string, string | undefined>,
   member: "Member",
   everybody: "Everybody",
   former: (email: string) => `${email} (no member any more)`,
@@ -86,6 +93,7 @@ export const ACTIVITY = {
     invite_organization_member: "Invited somebody",
     leave_organization: "Left the organization",
     link_cluster_approver: "Linked a user of a cluster",
+    oauth_token: "Connected a product",
     pause_callback: "Paused a callback",
     promote_webhook_secret: "Made the new webhook secret the one in use",
     narrow_connected_product: "Narrowed what a product may be lent",

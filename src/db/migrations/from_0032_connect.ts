@@ -101,4 +101,10 @@ begin
 end $$;
 create trigger connections_callback_cleared after update of callback_url on connections
   for each row when (old.callback_url is not null and new.callback_url is null) execute function await_callback();
+
+-- The publisher and the customer see in their activity what the other one did. Null: no person of the account.
+alter table organization_activity
+  alter column actor_account_id drop not null,
+  alter column actor_email drop not null,
+  alter column actor_role drop not null;
 `;

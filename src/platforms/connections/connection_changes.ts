@@ -15,6 +15,7 @@ import {
   selectPlatforms,
 } from "../platform_record.ts";
 import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
+import type { Party } from "./connection_acts.ts";
 import { endTogether } from "./end_connections.ts";
 
 /** A change of a connection. Omitted members stay unchanged. */
@@ -85,7 +86,7 @@ export async function removeConnection(
     if (record === undefined) throw new ApiError("not_found");
     return record;
   };
-  const removedAt = await remove(deps, connectionId, async (tx) => {
+  const removedAt = await remove(deps, { connectionId, by: "publisher" }, async (tx) => {
     const record = await find(tx);
     if (record.removed_at !== null) return record.removed_at;
     await check?.(tx);
@@ -114,7 +115,8 @@ export async function endCustomerConnection(
       .first("removed_at");
   // Before the lock, so that nobody can lock the connection of others.
   if ((await find(deps.db)) === undefined) throw new ApiError("not_found");
-  return remove(deps, connectionId, async (tx) => {
+  const by = "customer_account_id" in party ? "customer" : "publisher";
+  return remove(deps, { connectionId, by }, async (tx) => {
     const row = await find(tx);
     if (row === undefined) throw new ApiError("not_found");
     return row.removed_at ?? [];
@@ -122,12 +124,12 @@ export async function endCustomerConnection(
 }
 
 /**
- * Ends the locked connection and the connections that `judge` returns. `judge` returns a time instead if the
- * connection has already ended.
+ * Ends the locked connection and the connections that `judge` returns, for one party. `judge` returns a time
+ * instead if the connection has already ended.
  */
 async function remove(
   deps: VaultSyncDeps & RetireDeps,
-  connectionId: string,
+  { connectionId, by }: { connectionId: string; by: Party },
   judge: (tx: Transaction) => Promise<Date | string[]>,
 ): Promise<Date> {
   const { removedAt, retired } = await deps.db.transaction(async (tx) => {
@@ -137,7 +139,7 @@ async function remove(
     const now = deps.clock.now();
     return {
       removedAt: now,
-      retired: await endTogether(tx, deps.secretBox, [connectionId, ...others], now),
+      retired: await endTogether(tx, deps.secretBox, [connectionId, ...others], { by, now }),
     };
   });
   deps.apiKeys.forget(retired);

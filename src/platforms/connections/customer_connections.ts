@@ -180,15 +180,19 @@ async function insertCustomer(
 type ChangedScopes = Pick<NewCustomerConnection, "customerAccountId" | "allowedScopes" | "now"> &
   Pick<ConnectionRow, "connection_id" | "allowed_scopes">;
 
-/** Emits `connection.changed` if the scopes differ now. The caller must hold the connection's lock. */
+/**
+ * Emits `connection.changed` if the scopes differ now, and returns whether they do. The caller must hold the
+ * connection's lock.
+ */
 export async function emitChanged(
   tx: Transaction,
   secretBox: SecretBox,
   { connection_id, allowed_scopes: former, customerAccountId, allowedScopes, now }: ChangedScopes,
-): Promise<void> {
-  if (isDeepStrictEqual(former, allowedScopes)) return;
+): Promise<boolean> {
+  if (isDeepStrictEqual(former, allowedScopes)) return false;
   const fields = { connection_id, org_id: customerAccountId, allowed_scopes: [...allowedScopes] };
   await appendEvent(tx, secretBox, { type: "connection.changed", connectionId: connection_id, fields }, now);
+  return true;
 }
 
 /** Erases the names under which publishers know accounts, and the labels that publishers gave to them. */

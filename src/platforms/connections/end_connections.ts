@@ -5,6 +5,7 @@ import type { SecretBox } from "../../secret_box.ts";
 import { prefixesOf } from "../api_keys/narrow_keys.ts";
 import { retireKeys } from "../api_keys/rotate_key.ts";
 import { revocationEvents, revokeCertificates, withdrawRequests } from "../end_authority.ts";
+import { type Party, tellOtherParty } from "./connection_acts.ts";
 
 /** How many customer connections end in the transaction that removes them. The worker ends the others. */
 const AT_ONCE = 20;
@@ -23,7 +24,7 @@ export async function lockConnections(tx: Transaction, accountId: string): Promi
     .orderByRaw("platform_id is null, connection_id")
     .forNoKeyUpdate()
     .select("connection_id");
-  return locked.map(({ connection_id }) => connection_id);
+  return idsOf(locked);
 }
 
 /**
@@ -45,12 +46,7 @@ export async function removeConnections(
     .whereNull("removed_at")
     .orderByRaw("platform_id is null, connection_id")
     .select("connection_id");
-  return endTogether(
-    tx,
-    secretBox,
-    rows.map(({ connection_id }) => connection_id),
-    now,
-  );
+  return endTogether(tx, secretBox, idsOf(rows), { by: "customer", now });
 }
 
 /**
@@ -60,31 +56,35 @@ export async function removeConnections(
  * happens in the same transaction for own connections and the first 20 of customers. The worker does it for
  * the others, however many there are. Until then, the own connection of their platform has an `end_due_at`.
  *
- * `connectionIds` lists each own connection together with all its live customers. Call it last in the
- * transaction. Returns the prefixes of the ended keys.
+ * `connectionIds` lists each own connection together with all its live customers, which the publisher ends.
+ * `by` ends the others. Call it last in the transaction. Returns the prefixes of the ended keys.
  */
 export async function endTogether(
   tx: Transaction,
   secretBox: SecretBox,
   connectionIds: readonly string[],
-  now: Date,
+  { by, now }: { by: Party; now: Date },
 ): Promise<string[]> {
   const ids = [...connectionIds];
   const rows = await tx("connections")
     .whereRaw("connection_id = any (?::uuid[])", [ids])
     .orderByRaw("platform_id is null, connection_id")
-    .select("connection_id", "platform_id");
-  const owned = rows.filter(({ platform_id }) => platform_id !== null).length;
-  const [first, others] = [rows.slice(0, owned + AT_ONCE), rows.slice(owned + AT_ONCE)].map((part) =>
-    part.map(({ connection_id }) => connection_id),
-  ) as [string[], string[]];
-  const retired: string[] = [];
-  for (const id of first) retired.push(...(await endConnection(tx, secretBox, id, now)));
-  retired.push(...(await endLater(tx, others, now)));
+    .select("connection_id", "platform_id", "product_id");
   const platforms = rows.flatMap(({ platform_id }) => platform_id ?? []);
+  const [first, others] = [rows.slice(0, platforms.length + AT_ONCE), rows.slice(platforms.length + AT_ONCE)];
+  const retired: string[] = [];
+  for (const { connection_id, product_id } of first) {
+    const party = product_id !== null && platforms.includes(product_id) ? "publisher" : by;
+    retired.push(...(await endConnection(tx, secretBox, connection_id, { by: party, now })));
+  }
+  retired.push(...(await endLater(tx, idsOf(others), now)));
   await tx("platforms").whereIn("platform_id", platforms).update({ removed_at: now });
-  await revokeCertificates(tx, first, REMOVAL_REASON, now);
+  await revokeCertificates(tx, idsOf(first), REMOVAL_REASON, now);
   return retired;
+}
+
+function idsOf(rows: readonly { connection_id: string }[]): string[] {
+  return rows.map(({ connection_id }) => connection_id);
 }
 
 /** Leaves connections to the worker. Their platforms' own connections wait for them. */
@@ -104,15 +104,15 @@ async function endLater(tx: Transaction, connectionIds: string[], now: Date): Pr
 }
 
 /**
- * Ends everything of a connection but its certificates, and emits the events. The caller ends the
- * certificates last, because decisions on them wait from then until the commit. A connection that was removed
- * before keeps this time. Returns the prefixes of the ended keys.
+ * Ends everything of a connection but its certificates, emits the events, and tells the other party of a
+ * customer connection. The caller ends the certificates last, because decisions on them wait from then until
+ * the commit. A connection that was removed before keeps this time. Returns the prefixes of the ended keys.
  */
 async function endConnection(
   tx: Transaction,
   secretBox: SecretBox,
   connection_id: string,
-  now: Date,
+  { by, now }: { by: Party; now: Date },
 ): Promise<string[]> {
   await retireKeys(tx, connection_id, now);
   await withdrawRequests(tx, { connection_id }, REMOVAL_REASON, now);
@@ -127,14 +127,18 @@ async function endConnection(
       end_due_at: null,
       undelivered_sealed: null,
     })
-    .returning(["account_id", "customer_account_id", "removed_at"]);
-  const { account_id, customer_account_id, removed_at } = ended ?? {};
+    .returning(["connection_id", "account_id", "product_id", "customer_account_id", "removed_at"]);
+  if (ended == null || ended.removed_at === null) throw new Error(`There is no connection ${connection_id}`);
+  const { account_id, customer_account_id, removed_at } = ended;
   const org_id = customer_account_id ?? account_id;
-  if (org_id === undefined || removed_at == null) throw new Error(`There is no connection ${connection_id}`);
   const fields = { connection_id, org_id, removed_at: removed_at.toISOString() };
   const revoked = await revocationEvents(tx, { connection_id }, REMOVAL_REASON, now);
   const removed: LifecycleEvent = { type: "connection.removed", connectionId: connection_id, fields };
   await appendEvents(tx, secretBox, [...revoked, removed], now);
+  if (customer_account_id !== null) {
+    const operation = by === "customer" ? "end_connected_product" : "remove_customer";
+    await tellOtherParty(tx, ended, { by, operation, now });
+  }
   return prefixesOf(tx, { connection_id });
 }
 
@@ -172,15 +176,17 @@ export async function stepEnds({ database, secretBox, log }: EndDeps): Promise<b
 
 /** Returns `false` if another worker ends the connection. */
 async function endLeft(tx: Transaction, secretBox: SecretBox, connectionId: string): Promise<boolean> {
-  const { rows } = await tx.raw<{ rows: { platform_id: string | null; now: Date }[] }>(
-    `select c.platform_id, now() as now from connections c
-     where c.connection_id = ? and ${DUE} for no key update of c skip locked`,
+  const { rows } = await tx.raw<{ rows: { platform_id: string | null; by: Party; now: Date }[] }>(
+    `select c.platform_id, now() as now,
+       case when exists (select from platforms p where p.platform_id = c.product_id and p.removed_at is not null)
+         then 'publisher' else 'customer' end as by
+     from connections c where c.connection_id = ? and ${DUE} for no key update of c skip locked`,
     [connectionId],
   );
   const [left] = rows;
   if (left === undefined) return false;
   if (left.platform_id === null) {
-    await endConnection(tx, secretBox, connectionId, left.now);
+    await endConnection(tx, secretBox, connectionId, left);
     await revokeCertificates(tx, [connectionId], REMOVAL_REASON, left.now);
   } else {
     await tx("connections").where({ connection_id: connectionId }).update({ end_due_at: null });

@@ -23,6 +23,8 @@ const PLACES: Record<string, string> = {
   request_id: "/requests/",
   connection_id: "/connections/",
 };
+/** Operations of a customer whose connection has a page. */
+const PRODUCT_OPERATIONS = new Set(["oauth_token", "narrow_connected_product"]);
 const FIELDS = ["account_id", "operation", "from", "to"] as const;
 
 /** The page with people's changes for the account, newest first. */
@@ -40,7 +42,9 @@ export const activityPage = page<Data>({
     const who = {
       label: words.who,
       cell: ({ actor }: Entry) =>
-        html`${actor.email}<br /><span class="quiet">${visit.texts.acting.roles[actor.role]}</span>`,
+        actor === null
+          ? words.otherParty
+          : html`${actor.email}<br /><span class="quiet">${visit.texts.acting.roles[actor.role]}</span>`,
     };
     return html`<p class="lead">${isPersonal(visit) ? words.ownLead : words.lead}</p>
     ${filters(visit, { members, actors: activity.actors })}
@@ -55,7 +59,9 @@ export const activityPage = page<Data>({
               ...(isPersonal(visit) ? [] : [who]),
               {
                 label: words.what,
-                cell: ({ operation }) => words.operations[operation] ?? html`<code>${operation}</code>`,
+                cell: ({ operation, actor }) =>
+                  (actor === null ? words.byOther : words.operations)[operation] ??
+                  html`<code>${operation}</code>`,
               },
               { label: words.about, cell: (entry) => about(visit, entry, known) },
               { label: words.outcome, cell: (entry) => outcome(visit, entry) },
@@ -140,31 +146,49 @@ function files({ at, query, texts: { activity: words, history } }: Visit): Html 
     <a class="button quiet" href=${to("ndjson")}>${history.ndjson}</a></p></section>`;
 }
 
-function about(visit: Visit, { target }: Entry, known: Known): Piece {
+function about(visit: Visit, entry: Entry, known: Known): Piece {
   const { targets } = visit.texts.activity;
+  const { target } = entry;
   const { account_id: accountId, email } = target;
   const isMember = accountId !== undefined && email !== undefined;
   const entries = Object.entries(target).filter(([key]) => !(isMember && key === "account_id"));
   return entries.map(([key, value], place) => {
     const name = isMember && key === "email" ? "account_id" : key;
     const label = Object.hasOwn(targets, name) ? targets[name] : name;
-    return html`${place > 0 && html`<br />`}<span class="quiet">${label}</span> ${said(visit, key, value, known)}`;
+    return html`${place > 0 && html`<br />`}<span class="quiet">${label}</span> ${said(visit, key, value, { ...known, place: placeOf(entry, key) })}`;
   });
 }
 
+/** Returns the start of the address of the page about a value of a change's target, if there is one. */
+function placeOf({ operation, target, actor }: Entry, key: string): string | undefined {
+  if (key === "connection_id" && typeof target.platform_id === "string") {
+    return `/platforms/${encodeURIComponent(target.platform_id)}/customers/`;
+  }
+  // An ended connection has no page.
+  if (key === "connection_id" && (operation === "end_connected_product" || actor === null)) return undefined;
+  if (key === "connection_id" && PRODUCT_OPERATIONS.has(operation)) return "/products/";
+  return Object.hasOwn(PLACES, key) ? PLACES[key] : undefined;
+}
+
 /** Returns a value of a change's target: the name if one is known, or a link if the value has a page. */
-function said({ texts, at }: Visit, key: string, value: string | boolean, { emails, names }: Known): Piece {
+function said(
+  { texts, at }: Visit,
+  key: string,
+  value: string | boolean,
+  { emails, names, place: start }: Known & { place: string | undefined },
+): Piece {
   const { activity: words, acting } = texts;
   if (typeof value === "boolean") return value ? words.yes : words.no;
   if (key === "account_id") return emails.get(value) ?? value;
   if (key === "connecting") return Object.hasOwn(words.connecting, value) ? words.connecting[value] : value;
   if (key === "role") return memberRoles.filter((role) => role === value).map((role) => acting.roles[role]);
-  const start = Object.hasOwn(PLACES, key) ? PLACES[key] : undefined;
-  if (start === undefined) return html`<bdi>${value}</bdi>`;
+  const name = Object.hasOwn(names, value) ? names[value] : undefined;
+  const named = name === undefined ? html`<bdi>${value}</bdi>` : html`<bdi title=${value}>${name}</bdi>`;
+  if (start === undefined) return named;
   const to = at(`${start}${encodeURIComponent(value)}`);
-  return Object.hasOwn(names, value)
-    ? html`<a href=${to} title=${value}><bdi>${names[value]}</bdi></a>`
-    : html`<a class="mono" href=${to}>${value}</a>`;
+  return name === undefined
+    ? html`<a class="mono" href=${to}>${value}</a>`
+    : html`<a href=${to}>${named}</a>`;
 }
 
 function outcome(visit: Visit, { status, error_code }: Entry): Piece {
@@ -211,9 +235,9 @@ async function readLines(visit: Visit, cursor?: string): Promise<Lines> {
 const COLUMNS: readonly FileColumn<Line>[] = [
   ["occurred_at", (line) => line.occurred_at],
   ["activity_id", (line) => line.activity_id],
-  ["actor_email", ({ actor }) => actor.email],
-  ["actor_role", ({ actor }) => actor.role],
-  ["actor_account_id", ({ actor }) => actor.account_id],
+  ["actor_email", ({ actor }) => actor?.email ?? ""],
+  ["actor_role", ({ actor }) => actor?.role ?? ""],
+  ["actor_account_id", ({ actor }) => actor?.account_id ?? ""],
   ["operation", (line) => line.operation],
   ["status", (line) => line.status],
   ["error_code", (line) => line.error_code],
