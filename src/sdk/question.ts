@@ -26,7 +26,7 @@ export type AuthorizeCall = {
   context?: Readonly<Record<string, string | number>> | undefined;
   /** Root ids that are accepted for this call, in addition to the guard's own rule. */
   principals?: PrincipalsSetting | undefined;
-  /** Whether the request's body was not read into `payload`. A proof cannot be bound to such a body. */
+  /** Whether the request has a body to which no proof can be bound, such as one that no parser has read. */
   unreadBody?: boolean;
 };
 

@@ -52,6 +52,8 @@ export type RequestView = {
   body: unknown;
   /** Whether the request has a body. By default, the message's headers decide. */
   isSent?: boolean;
+  /** Whether the body has a type to which no proof can be bound. */
+  isOtherType?: boolean;
 };
 
 const authorities = new WeakMap<object, Authority>();
@@ -114,7 +116,7 @@ export async function authorizeRequest<Request extends object>(
     requiredScope,
     proof,
     payload: route.payload === undefined ? body : route.payload(request),
-    unreadBody: route.payload === undefined && isSent && body === undefined,
+    unreadBody: route.payload === undefined && isSent && (body === undefined || view.isOtherType === true),
     operation: route.operation
       ? operationOf(guard, view, namedBy(route.operation, request, view))
       : undefined,

@@ -51,7 +51,8 @@ export type GuardSettings = {
  * A fault for `onFault`. `status` and `code` are those of the service's response:
  * - `key_refused`: the service refused the API key
  * - `verification_failed`: the service did not decide, for the reason `cause`
- * - `body_not_read`: a request to a bound route had a body that no parser had read. Callers can cause it
+ * - `body_not_read`: a request to a bound route had a body that no parser had read, or of a type to which no
+ *  proof can be bound. Callers can cause it
  * - an outcome or a scope was not accepted, the service did not return the verifier's identity, or a function
  *  of the settings failed
  */
@@ -137,7 +138,9 @@ export function readSettings(settings: GuardSettings): ReadSettings {
 const HINTS: Readonly<Record<GuardFault["kind"], string>> = {
   key_refused: "the service refused the API key. Use a verify key of your platform's connection",
   verification_failed: "the service did not decide. Check baseUrl",
-  body_not_read: "a request had a body that no parser read. Put the body parser before the guard",
+  body_not_read:
+    "a request had a body that no parser read, or of another type than JSON and application/octet-stream. " +
+    "Put the body parser before the guard",
   verifier_not_read: "the service did not return the verifier of the API key",
   scope_not_accepted: "the service does not accept a required scope",
   outcome_not_reported: "the service did not accept the outcome of an action",

@@ -4,8 +4,10 @@ import { describe, expect, test } from "vitest";
 import { hidesDotSegment } from "../../src/protocol/constraints/resource_path.ts";
 import { requestHash } from "../../src/protocol/documents/context_binding.ts";
 import { isRequirableScope } from "../../src/protocol/documents/scopes.ts";
-import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
+import { canonicalBytes, canonicalJson } from "../../src/protocol/encoding/canonical.ts";
+import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import { rule } from "../../src/sdk/enforcement.ts";
+import { readBody as readTyped } from "../../src/sdk/frameworks/body.ts";
 import { readProof } from "../../src/sdk/proof.ts";
 import { verifyWebhook } from "../../src/sdk/webhook.ts";
 import type shared from "./cases.json";
@@ -59,6 +61,14 @@ describe("the cases that both languages share:", () => {
 
   test.each(cases.paths)("the path $path", ({ path, hides }) => {
     expect(hidesDotSegment(path)).toBe(hides);
+  });
+
+  test.each(cases.bodies)("a body with $name", ({ content_type, body: text, read }) => {
+    const found = () => readTyped(content_type ?? "", Buffer.from(text));
+    if (read === "invalid") return void expect(found).toThrow(ProtocolError);
+    const { body, isSent, isOtherType } = found();
+    const value = body instanceof Uint8Array ? "bytes" : isSent && `json:${canonicalJson(body)}`;
+    expect(isOtherType ? "unbindable" : value || "absent").toBe(read);
   });
 
   test.each(cases.proofs)("a proof as $name", ({ source, read }) => {

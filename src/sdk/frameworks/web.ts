@@ -1,5 +1,4 @@
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
-import { parseJson, plainJson } from "../../protocol/encoding/json.ts";
 import type { Authority } from "../authority.ts";
 import type { Guard } from "../create_guard.ts";
 import {
@@ -12,6 +11,7 @@ import {
   refusalBody,
 } from "../route.ts";
 import { demand, demandKnown } from "../settings.ts";
+import { readBody } from "./body.ts";
 
 /** The protected code of a route. `rest` are the further arguments that the framework passes. */
 export type WebHandler<Rest extends unknown[]> = (
@@ -21,13 +21,12 @@ export type WebHandler<Rest extends unknown[]> = (
 ) => Response | Promise<Response>;
 
 const MAX_BODY_BYTES = 1024 * 1024;
-const MAX_DEPTH = 64;
 
 /**
  * Returns a handler of web-standard requests, for Hono, Next, Deno and Bun. It runs `handler` only after an
  * explicit `allow` decision, and responds with 403 or 503 otherwise. It reads the body of a request with a
  * proof, up to `maxBodyBytes` (1 MiB): use `authority.payload`, the frozen copy. JSON is parsed strictly, and
- * any other body is bytes.
+ * any other body is bytes. With `operation`, a body must be JSON or `application/octet-stream`.
  */
 export function guardFetch<Rest extends unknown[] = []>(
   guard: Guard,
@@ -49,7 +48,7 @@ export function guardFetch<Rest extends unknown[] = []>(
     const message = { method: request.method, headers, httpVersionMajor: 1 };
     const view: RequestView = { message, target: `${pathname}${search}`, body: undefined };
     const proof = proofOf(guard, route, request, view);
-    const body = proof === undefined ? {} : await readBody(request, maxBodyBytes);
+    const body = proof === undefined ? {} : await receiveBody(request, maxBodyBytes);
     if (body instanceof Response) return body;
     const authorization = await authorizeRequest(guard, route, request, { ...view, ...body }, proof);
     if (!authorization.allowed) {
@@ -68,11 +67,11 @@ export function guardFetch<Rest extends unknown[] = []>(
   };
 }
 
-/** Returns the parsed body and whether there is one, or the response to a body that cannot be read. */
-async function readBody(
+/** Returns the body, or the response to a body that cannot be read. */
+async function receiveBody(
   request: Request,
   maxBytes: number,
-): Promise<Required<Pick<RequestView, "body" | "isSent">> | Response> {
+): Promise<ReturnType<typeof readBody> | Response> {
   const isUnread = !request.bodyUsed && request.body?.locked !== true;
   demand(isUnread, "request: its body was read before. Read it from authority.payload, behind the guard");
   const chunks: Uint8Array[] = [];
@@ -82,19 +81,12 @@ async function readBody(
     if (length > maxBytes) return unreadable(413, "The body is too large");
     chunks.push(chunk);
   }
-  if (length === 0) return { body: undefined, isSent: false };
-  const bytes = Buffer.concat(chunks);
-  if (!isJson(request.headers.get("content-type") ?? "")) return { body: bytes, isSent: true };
   try {
-    return { body: plainJson(parseJson(bytes, { bytes: maxBytes, depth: MAX_DEPTH })), isSent: true };
+    return readBody(request.headers.get("content-type") ?? "", Buffer.concat(chunks));
   } catch (error) {
     if (!(error instanceof ProtocolError)) throw error;
     return unreadable(400, "The body is not strictly one JSON document");
   }
-}
-
-function isJson(contentType: string): boolean {
-  return /^application\/([\w.-]+\+)?json\s*(;|$)/i.test(contentType);
 }
 
 function unreadable(status: number, message: string): Response {

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from deputize.enforcement import rule
+from deputize.frameworks.body import read_body
 from deputize.payload import ABSENT, payload_digest
 from deputize.proof import read_proof
 from deputize.protocol.binding import request_hash
@@ -79,6 +80,23 @@ def test_scopes(case: dict[str, Any]) -> None:
 @cases("paths")
 def test_paths(case: dict[str, Any]) -> None:
     assert hides_dot_segment(case["path"]) is case["hides"]
+
+
+@cases("bodies")
+def test_bodies(case: dict[str, Any]) -> None:
+    def found() -> str:
+        try:
+            body = read_body(case["content_type"], case["body"].encode())
+        except ProtocolError:
+            return "invalid"
+        if body.is_unread:
+            return "unbindable"
+        if body.value is ABSENT:
+            return "absent"
+        is_bytes = isinstance(body.value, bytes)
+        return "bytes" if is_bytes else f"json:{canonical_bytes(body.value).decode()}"
+
+    assert found() == case["read"]
 
 
 @cases("proofs")

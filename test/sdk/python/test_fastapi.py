@@ -141,20 +141,31 @@ def test_binds_a_proof_to_the_request_as_it_arrived(service: Service) -> None:
     assert post(app, path, "", PROOF).status_code == 200
     assert "payload_digest" not in service.verified()[1]["operation"]
     assert ran == [{"amount": 100.0}, ABSENT]
-    for body, headers in (
-        ('{"amount":1,"amount":2}', JSON),
-        ('{"amount":NaN}', JSON),
-        ('{"amount":"\\ud800"}', JSON),
-        ('{"amount":9007199254740993}', JSON),
-        ('{"amount":1}', {}),
-        ('{"amount":1}', {"content-type": "text/plain"}),
-        ("a=1", {"content-type": "application/x-www-form-urlencoded"}),
-        (b"\xef\xbb\xbf{}", JSON),
+    for body, headers, status in (
+        ('{"amount":1,"amount":2}', JSON, 400),
+        ('{"amount":NaN}', JSON, 400),
+        ('{"amount":9007199254740993}', JSON, 400),
+        (b"\xef\xbb\xbf{}", JSON, 400),
+        ('{"amount":1}', {}, 403),
+        ('{"amount":1}', {"content-type": "text/plain"}, 403),
+        ("a=1", {"content-type": "application/x-www-form-urlencoded"}, 403),
     ):
         refused = post(app, path, body, {**headers, **PROOF})
-        assert (refused.status_code, len(ran)) == (403, 2), body
+        code = "invalid_request" if status == 400 else "no_authority_demonstrated"
+        assert (refused.status_code, refused.json()["error"]["code"]) == (status, code), body
     guard.flush()
-    assert len(service.verified()) == 2
+    assert (len(ran), len(service.verified())) == (2, 2)
+    assert post(app, path, b"\xff", {**PROOF, "content-type": "application/octet-stream"}).status_code == 200
+    assert ran[2] == b"\xff"
+
+
+def test_refuses_ambiguous_json_without_an_operation_too(service: Service) -> None:
+    ran: list[Any] = []
+    app = application(service.guard(), ran)
+    app.add_middleware(GuardMiddleware)
+    refused = post(app, "/orders", '{"amount":1,"amount":2}', {**JSON, **PROOF})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_request")
+    assert (ran, service.requests) == ([], [])
 
 
 def test_refuses_an_encoded_dot_segment_and_a_header_with_two_values(service: Service) -> None:

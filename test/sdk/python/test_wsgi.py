@@ -130,14 +130,14 @@ def test_binds_a_proof_to_the_request_as_it_arrived(service: Service, make: Make
     assert post(app, target, b"", PROOF).status_code == 200
     assert "payload_digest" not in service.verified()[1]["operation"]
     assert ran == [("a b", {"amount": 100.0}), ("a b", ABSENT)]
-    for body, headers in (
-        ('{"amount":1,"amount":2}', JSON),
-        ('{"amount":9007199254740993}', JSON),
-        ('{"amount":1}', {"content-type": "text/plain"}),
-        (b"\xef\xbb\xbf{}", JSON),
+    for body, headers, status in (
+        ('{"amount":1,"amount":2}', JSON, 400),
+        ('{"amount":9007199254740993}', JSON, 400),
+        (b"\xef\xbb\xbf{}", JSON, 400),
+        ('{"amount":1}', {"content-type": "text/plain"}, 403),
     ):
         refused = post(app, target, body, {**headers, **PROOF})
-        assert (refused.status_code, len(ran)) == (403, 2), body
+        assert (refused.status_code, len(ran)) == (status, 2), body
     assert len(service.verified()) == 2
 
 

@@ -26,7 +26,7 @@ class Route:
 
     - `required_scope`: the scope that the route requires. If a function returns none, the request is refused
     - `proof`: returns the proof. By default, it is read from the header `X-Service-Proof`
-    - `payload`: returns the input of the action, by default the body if it is JSON
+    - `payload`: returns the input of the action, by default a body of JSON or bytes
     - `operation`: if set, requires proofs that were made for this one action. `True` names the action after
       the method, as agents do by default. `False` is the same as `None`. Omitted members are read from the
       request: the unchanged path and query, and the headers `X-Service-Invocation-ID` and

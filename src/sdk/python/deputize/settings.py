@@ -21,7 +21,8 @@ class GuardFault:
 
     - `key_refused`: the service refused the API key
     - `verification_failed`: the service did not decide, for the reason `cause`
-    - `body_not_read`: a request to a bound route had a body that is not strictly JSON. Callers can cause it
+    - `body_not_read`: a request to a bound route had a body of another type than JSON and
+      `application/octet-stream`. Callers can cause it
     - an outcome or a scope was not accepted, the service did not return the verifier's identity, or a
       function of the settings failed
     """
@@ -48,7 +49,7 @@ class GuardFault:
 _HINTS: Mapping[str, str] = {
     "key_refused": "the service refused the API key. Use a verify key of your platform's connection",
     "verification_failed": "the service did not decide. Check base_url",
-    "body_not_read": "a request had a body that is not strictly JSON, or that has no type of JSON",
+    "body_not_read": "a request had a body that is neither JSON nor application/octet-stream",
     "verifier_not_read": "the service did not return the verifier of the API key",
     "scope_not_accepted": "the service does not accept a required scope",
     "outcome_not_reported": "the service did not accept the outcome of an action",

@@ -6,6 +6,7 @@ from starlette.requests import Request
 
 from ..authority import Authority, Refused
 from ..payload import ABSENT
+from ..protocol.errors import ProtocolError
 from ..route import (
     Body,
     RequestView,
@@ -17,7 +18,7 @@ from ..route import (
     unproven_call,
 )
 from .asgi import GuardMiddleware, RefusedError, demand_middleware, keep_authority, limit_body
-from .body import is_other_type, read_body
+from .body import INVALID, invalid, is_other_type, read_body
 
 if TYPE_CHECKING:
     from ..guard import Guard
@@ -26,7 +27,7 @@ __all__ = ["GuardMiddleware", "authorize_request"]
 
 
 async def authorize_request(guard: "Guard", route: Route, request: Request) -> Authority:
-    """Returns the authority of a request, or leaves the handler with a refusal of 403 or 503.
+    """Returns the authority of a request, or leaves the handler with a refusal.
 
     Call it before anything else in the handler. The application needs `GuardMiddleware`.
     """
@@ -62,7 +63,11 @@ async def _body_of(request: Request, max_bytes: int) -> Body:
         return Body(ABSENT, is_unread=True)
     # FastAPI has read the body before, if the handler has a parameter for it.
     limit_body(request.scope, max_bytes)
-    return read_body(content_type, await request.body())
+    body = await request.body()
+    try:
+        return read_body(content_type, body)
+    except ProtocolError:
+        raise RefusedError(INVALID, invalid()) from None
 
 
 def _target_of(request: Request) -> str | None:

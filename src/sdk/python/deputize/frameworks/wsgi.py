@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ..authority import Authority, Refused
+from ..protocol.errors import ProtocolError
 from ..route import (
     Body,
     RequestView,
@@ -16,6 +17,7 @@ from ..route import (
     refusal_body,
     unproven_call,
 )
+from .body import INVALID, invalid
 
 if TYPE_CHECKING:
     from ..guard import Guard
@@ -38,7 +40,11 @@ def authorize_request(
 ) -> Authority | Rejection:
     """Returns the authority of a request, or the refusal to send. Reads no body without a proof."""
     proof = proof_of(route, request, view)
-    call = call_of(route, request, view, proof, read()) if proof else unproven_call(route, request)
+    try:
+        body = read() if proof else None
+    except ProtocolError:
+        return Rejection(INVALID, invalid())
+    call = call_of(route, request, view, proof, body) if proof and body else unproven_call(route, request)
     authorization = guard.authorize(call)
     if not isinstance(authorization, Refused):
         return authorization

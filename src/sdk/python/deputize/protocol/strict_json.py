@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
 from typing import NoReturn
 
 from .canonical import MAX_SAFE_INTEGER, well_formed
@@ -11,6 +10,7 @@ from .plain import is_object, is_sequence
 
 MAX_DOCUMENT_BYTES = 131_072
 MAX_DOCUMENT_DEPTH = 16
+_BODY_DEPTH = 64
 
 
 def parse_json(
@@ -21,21 +21,6 @@ def parse_json(
     Raises `ProtocolError` `too_large`, `invalid_utf8` (also for an escaped lone surrogate), `invalid_json`,
     `too_deep`, `duplicate_key`, `invalid_integer` (a plain integer outside ±(2^53-1)) or `invalid_number`.
     """
-    return _read(document, max_bytes, max_depth, _whole, _float)
-
-
-def parse_body(document: bytes, *, max_depth: int = 64) -> object:
-    """Parses the body of a request. Keeps numbers that have no canonical form."""
-    return _read(document, len(document), max_depth, int, float)
-
-
-def _read(
-    document: bytes,
-    max_bytes: int,
-    max_depth: int,
-    parse_int: Callable[[str], object],
-    parse_float: Callable[[str], object],
-) -> object:
     if len(document) > max_bytes:
         raise ProtocolError("too_large", f"{len(document)} bytes, at most {max_bytes} are read")
     try:
@@ -46,8 +31,8 @@ def _read(
         value: object = json.loads(
             text,
             object_pairs_hook=_members,
-            parse_int=parse_int,
-            parse_float=parse_float,
+            parse_int=_whole,
+            parse_float=_float,
             parse_constant=_constant,
         )
     except ProtocolError:
@@ -58,6 +43,11 @@ def _read(
         raise ProtocolError("invalid_json", "the document is not JSON") from None
     _check(value, max_depth)
     return value
+
+
+def parse_body(document: bytes) -> object:
+    """Parses the body of a request as `parse_json`, with up to 64 levels of nesting."""
+    return parse_json(document, max_bytes=len(document), max_depth=_BODY_DEPTH)
 
 
 def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:
