@@ -4,7 +4,10 @@ import { pageOf, pageQuery, readPage } from "../input/pagination.ts";
 import { scopeList, shownDescriptions } from "../input/platform_fields.ts";
 import { idText, isoTime } from "../input/schemas.ts";
 import type { RetireDeps } from "../platforms/api_keys/rotate_key.ts";
-import { endCustomerConnection } from "../platforms/connections/connection_changes.ts";
+import {
+  endCustomerConnection,
+  endCustomerConnections,
+} from "../platforms/connections/connection_changes.ts";
 import { removedConnection } from "../platforms/connections/connection_routes.ts";
 import { pickDescriptions } from "../platforms/scope_descriptions.ts";
 import type { VaultSyncDeps } from "../platforms/sync_vault.ts";
@@ -56,7 +59,7 @@ type Deps = VaultSyncDeps & RetireDeps;
 
 /** Returns the operations on products of other accounts to which an account is connected. */
 export function productRoutes(deps: Deps): Route[] {
-  return [listRoute(deps), readRoute(deps), narrowRoute(deps), endRoute(deps)];
+  return [listRoute(deps), readRoute(deps), narrowRoute(deps), endRoute(deps), endAllRoute(deps)];
 }
 
 function listRoute({ db, clock }: Deps): Route {
@@ -138,6 +141,25 @@ function endRoute(deps: Deps): Route {
       const removedAt = await endCustomerConnection(deps, connectionId, { customer_account_id: accountId });
       return { body: { connection_id: connectionId, removed_at: removedAt.toISOString() } };
     },
+  });
+}
+
+function endAllRoute(deps: Deps): Route {
+  return route({
+    id: "end_connected_products",
+    method: "DELETE",
+    path: PATH,
+    summary: "End the connections with all products",
+    access: "session",
+    roles: ["approver"],
+    idempotent: true,
+    answer: {
+      status: 200,
+      schema: z.object({ ended: z.int() }),
+      description: "No decision allows anymore",
+    },
+    errors: [],
+    handle: async ({ caller }) => ({ body: { ended: await endCustomerConnections(deps, caller.accountId) } }),
   });
 }
 

@@ -24,7 +24,13 @@ import { scopesRoute } from "./scopes_route.ts";
 
 /** Dependencies of the delegation routes. */
 export type DelegationDeps = SignDeps &
-  RevocationListDeps & { db: Database; secretBox: SecretBox; clock: Clock; requestRate: RequestRate };
+  RevocationListDeps & {
+    db: Database;
+    secretBox: SecretBox;
+    clock: Clock;
+    requestRate: RequestRate;
+    baseUrl: string;
+  };
 
 /**
  * Returns the routes in specification §4 "Delegation". The request routes come before the certificate routes,

@@ -91,6 +91,26 @@ describe("the products of a customer", () => {
     expect((await api.client().get("/v1/service/keys/self", { headers })).status).toBe(401);
   });
 
+  test("end together, also those that the worker ends later, and only those of this customer", async () => {
+    const [{ customer, shop }, other] = [await connected(), await connected()];
+    const ids = [customer.connectionId];
+    for (let count = 0; count < 21; count++) {
+      ids.push((await connect(api, await publisher(api), { person: customer.person })).connectionId);
+    }
+    const stranger = await connect(api, shop);
+    const ended = await customer.person.client.call("DELETE", PATH);
+    expect([ended.status, ended.body]).toEqual([200, { ended: 22 }]);
+    expect((await customer.person.client.get(PATH)).body.items).toEqual([]);
+    const live = await api.db("connections").whereIn("connection_id", ids).whereNull("removed_at");
+    expect(live).toEqual([]);
+    const headers = { "x-service-api-key": customer.apiKey };
+    expect((await api.client().get("/v1/service/keys/self", { headers })).status).toBe(401);
+    expect((await customer.person.client.call("DELETE", PATH)).body).toEqual({ ended: 0 });
+    for (const { person } of [stranger, other.customer]) {
+      expect((await person.client.get(PATH)).body.items).toHaveLength(1);
+    }
+  });
+
   test("do not exist for others: another customer, the publisher, and a connection of one's own platform", async () => {
     const { customer, shop, path } = await connected();
     const other = await connect(api, shop);
@@ -120,6 +140,8 @@ describe("the products of a customer", () => {
     expect((await call(developer, "GET")).status).toBe(200);
     expect((await call(developer, "PATCH", { allowed_scopes: ["data:read"] })).status).toBe(403);
     expect((await call(developer, "DELETE")).status).toBe(403);
+    const all = await developer.client.call("DELETE", PATH, { headers: acting });
+    expect([all.status, errorCode(all)]).toEqual([403, "forbidden"]);
     expect((await call(approver, "PATCH", { allowed_scopes: ["data:read"] })).status).toBe(200);
     expect((await call(approver, "DELETE")).status).toBe(200);
   });

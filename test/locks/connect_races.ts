@@ -106,6 +106,7 @@ export const connectRaces: Record<string, RaceRow[]> = {
     ),
   ],
   end_connected_product: [ending("customer", (path) => ["DELETE", path], "200")],
+  end_connected_products: [ending("customer", () => ["DELETE", "/v1/service/connected-products"], "200")],
   rotate_customer_key: [ending("publisher", (path) => ["POST", `${path}/rotate-key`], "404 not_found")],
   remove_customer: [ending("publisher", (path) => ["DELETE", path], "200")],
   oauth_token: [

@@ -156,6 +156,7 @@ export type Answers = {
   get_connected_product: ProductAnswer;
   narrow_connected_product: ProductAnswer;
   end_connected_product: { removed_at: string };
+  end_connected_products: { ended: number };
   list_customers: PageOf<CustomerAnswer>;
   get_customer: CustomerAnswer;
   rotate_customer_key: RotatedKey;

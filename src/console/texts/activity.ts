@@ -88,6 +88,7 @@ export const ACTIVITY = {
     end_accepted_principal: "Ended the acceptance of somebody's authority",
     end_api_key: "Ended an agent key or a verify key",
     end_connected_product: "Ended the connection with a product",
+    end_connected_products: "Ended the connections with all products",
     end_former_api_keys: "Ended former API keys",
     end_namespace_binding: "Ended that a namespace acts for the organization",
     invite_organization_member: "Invited somebody",

@@ -55,6 +55,9 @@ export const PRODUCTS = {
   consentBy: (who: string) => `${who} connected it on`,
   consentByUnknown: "Connected on",
   offered: "It asked for at most",
+  endAll: "End all connections",
+  endAllLead:
+    "All products of this list, on all its pages, stop at the same moment. Their agents can do nothing for you, and they can ask for nothing. This cannot be undone.",
   end: "End the connection",
   endLead:
     "It stops at the same moment: its agents can do nothing for you, and it can ask for nothing. This cannot be undone. You can connect again, but nothing that ended comes back.",
@@ -96,5 +99,6 @@ export const CUSTOMERS = {
 export const PRODUCT_NOTICES = {
   customer_ended: "The customer's connection has ended.",
   product_narrowed: "Its agents can be lent less from now on.",
+  products_ended: "All connections have ended. No decision allows the agents of these products anything.",
   product_ended: "The connection has ended. No decision allows its agents anything.",
 };

@@ -63,6 +63,14 @@ export async function refuseFourEyes(db: Database, accountId: string): Promise<v
   );
 }
 
+/** Returns the address of the page on which the account's people decide about a request. */
+export function decisionPage(
+  root: string,
+  { account_id, request_id }: Pick<DelegationRequestRow, "account_id" | "request_id">,
+): string {
+  return `${root}/console/for/${account_id}/requests/${request_id}`;
+}
+
 /** The agent that asks. */
 type Asking = Pick<AgentRow, "account_id" | "connection_id" | "agent_id">;
 
@@ -81,18 +89,29 @@ export function allowsOnce(
   return refusal.reason !== "constraint_denied" || refusal.operation?.with_payload === true;
 }
 
-type Sought = { agentId: string; scopes: readonly string[]; action: Buffer | null };
+/** The content of a request with an API key. `byAgent`: the agent asks, about a refusal. */
+type Sought = {
+  agentId: string;
+  scopes: readonly string[];
+  constraints: readonly unknown[];
+  action: Buffer | null;
+  byAgent: boolean;
+};
 
-/** Returns the agent's own pending request for exactly these scopes and this action, if there is one. */
+/**
+ * Returns a pending request that was made with an API key for exactly these scopes, constraints and action,
+ * if there is one.
+ */
 export async function findSameRequest(
   db: Database | Transaction,
-  { agentId, scopes, action }: Sought,
+  { agentId, scopes, constraints, action, byAgent }: Sought,
   now: Date,
 ): Promise<DelegationRequestRow | undefined> {
   const asked = expandScopes(scopes).join(" ");
   const pending = await db("delegation_requests")
     .where({ agent_id: agentId, status: "pending", refused_action: action })
-    .whereNotNull("refusal")
+    .where({ requested_by: null, external_id: null })
+    .whereRaw("(refusal is not null) = ? and constraints::jsonb = ?::jsonb", [byAgent, JSON.stringify(constraints)])
     .andWhere("expires_at", ">", now)
     .orderBy("created_at");
   return pending.find(({ requested_scope }) => expandScopes(requested_scope).join(" ") === asked);

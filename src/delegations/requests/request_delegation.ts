@@ -50,8 +50,8 @@ export type NewRequest = {
 
 /**
  * Files a request, which stays pending for 7 days. Refuses a request that could not be granted later. If a
- * request with this external id exists, returns that request after the same checks. Returns an agent's own
- * pending request for the same scopes and action again.
+ * request with this external id exists, returns that request after the same checks. Returns a pending request
+ * that was made with an API key for the same scopes, constraints and action again.
  *
  * Throws `not_found`, `no_agent`, `agent_required`, `agent_disabled`, `invalid_scopes`, `ceiling_exceeded`,
  * `invalid_expiry`, `invalid_constraints`, `request_limit`, and `denied_recently` for a request that is made
@@ -73,8 +73,14 @@ export async function requestDelegation(
     checkGrantable(owner, agent, scope, newRequest, now);
     const { asked } = newRequest;
     if (asked !== undefined) {
-      const sought = { agentId: agent.agent_id, scopes: scope, action: asked.action };
-      const same = asked.refusal === null ? undefined : await findSameRequest(tx, sought, now);
+      const sought = {
+        agentId: agent.agent_id,
+        scopes: scope,
+        constraints: newRequest.constraints,
+        action: asked.action,
+        byAgent: asked.refusal !== null,
+      };
+      const same = await findSameRequest(tx, sought, now);
       if (same !== undefined) return same;
       await checkAsking(tx, agent, scope, now);
     }

@@ -6,6 +6,7 @@ import { boundedConstraints, expiryFields, purposeText } from "../../input/deleg
 import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/pagination.ts";
 import { scopeList } from "../../input/platform_fields.ts";
 import { idText } from "../../input/schemas.ts";
+import { rootOf } from "../../input/url.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
 import { findAgent } from "../../platforms/agents/agents.ts";
 import { ownConnection } from "../../platforms/platform_record.ts";
@@ -21,7 +22,7 @@ import {
   stateAt,
 } from "../delegation_records.ts";
 import { readExpiry } from "../requested_end.ts";
-import { createAskingRates, refuseFourEyes } from "./agent_requests.ts";
+import { createAskingRates, decisionPage, refuseFourEyes } from "./agent_requests.ts";
 import { requestDelegation } from "./request_delegation.ts";
 
 const connectionParams = z.object({ connection_id: idText });
@@ -40,6 +41,8 @@ const errors = [
   ...(["not_found", "no_agent", "agent_required", "agent_disabled", "invalid_scopes"] as const),
   ...(["ceiling_exceeded", "invalid_expiry", "invalid_constraints", "request_limit"] as const),
 ] as const;
+
+const keyAnswer = answer.extend({ console: z.string().describe("The page on which a person decides") });
 
 type Deps = { db: Database; clock: Clock };
 
@@ -82,7 +85,7 @@ function readAsked(body: z.infer<typeof asked>) {
 }
 
 /** `POST …/connections/{connection_id}/delegation-requests`: an application asks for one of its agents. */
-export function keyRequestRoute({ db, clock }: Deps): Route {
+export function keyRequestRoute({ db, clock, baseUrl }: Deps & { baseUrl: string }): Route {
   const withinRates = createAskingRates(db);
   return route({
     id: "request_delegation_with_key",
@@ -93,7 +96,7 @@ export function keyRequestRoute({ db, clock }: Deps): Route {
     idempotent: true,
     params: connectionParams,
     body: asked.extend({ agent_id: idText }),
-    answer: { status: 201, schema: answer, description: "A pending request" },
+    answer: { status: 201, schema: keyAnswer, description: "A pending request" },
     errors: [...errors, "forbidden", "denied_recently", "four_eyes_required", "rate_limited"],
     async handle({ caller, params, body }) {
       const connectionId = await ownConnection(db, caller, params.connection_id);
@@ -108,7 +111,9 @@ export function keyRequestRoute({ db, clock }: Deps): Route {
         }),
       );
       const { request_id, status, agent_id, requested_scope } = row;
-      return { body: { request_id, status, agent_id, requested_scope } };
+      return {
+        body: { request_id, status, agent_id, requested_scope, console: decisionPage(rootOf(baseUrl), row) },
+      };
     },
   });
 }

@@ -124,6 +124,28 @@ export async function endCustomerConnection(
 }
 
 /**
+ * Ends all connections of an account with other accounts' platforms, as {@link endCustomerConnection} ends
+ * one. Returns how many there were. The worker's next step disables the agents' keys in the vault.
+ */
+export async function endCustomerConnections(
+  deps: RetireDeps,
+  customerAccountId: string,
+): Promise<number> {
+  const { ids, retired } = await deps.db.transaction(async (tx) => {
+    const rows = await tx("connections")
+      .where({ customer_account_id: customerAccountId, removed_at: null })
+      .orderBy("connection_id")
+      .forNoKeyUpdate()
+      .select("connection_id");
+    const ids = rows.map(({ connection_id }) => connection_id);
+    const end = { by: "customer", now: deps.clock.now() } as const;
+    return { ids, retired: await endTogether(tx, deps.secretBox, ids, end) };
+  });
+  deps.apiKeys.forget(retired);
+  return ids.length;
+}
+
+/**
  * Ends the locked connection and the connections that `judge` returns, for one party. `judge` returns a time
  * instead if the connection has already ended.
  */

@@ -70,7 +70,8 @@ export function createAsk({ db, secretBox, clock }: AskDeps): Ask {
     }
     const { action, ...kept } = refusal;
     const operation = readOperation(asked, refusal);
-    const same = await findSameRequest(db, { agentId, scopes, action }, now);
+    const sought = { agentId, scopes, constraints: [], action, byAgent: true };
+    const same = await findSameRequest(db, sought, now);
     if (same !== undefined) return same;
     if (await hasAuthority(db, asked, refusal, now)) throw new ApiError("already_delegated");
     await refuseFourEyes(db, accountId);

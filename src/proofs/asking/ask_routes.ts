@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { findRequest, type RequestRecord } from "../../delegations/delegation_records.ts";
+import { decisionPage } from "../../delegations/requests/agent_requests.ts";
 import { withdrawRequest } from "../../delegations/requests/decide_request.ts";
 import { ApiError } from "../../errors.ts";
 import { purposeText } from "../../input/delegation_fields.ts";
@@ -177,7 +178,7 @@ async function readTask(deps: AskRoutesDeps, caller: ApiKeyCaller, id: string) {
 }
 
 function show({ root, endpoint }: AskRoutesDeps, record: RequestRecord): z.infer<typeof answer> {
-  const { request_id: id, account_id, status, cert_id, approved_scope, cert_expires_at } = record;
+  const { request_id: id, status, cert_id, approved_scope, cert_expires_at } = record;
   const own = `${endpoint}/${id}`;
   return {
     task: {
@@ -186,7 +187,7 @@ function show({ root, endpoint }: AskRoutesDeps, record: RequestRecord): z.infer
       status_endpoint: `${own}?wait=${MAX_WAIT}`,
       expires_at: record.expires_at.toISOString(),
       links: {
-        console: `${root}/console/for/${account_id}/requests/${id}`,
+        console: decisionPage(root, record),
         ...(status === "pending" ? { cancel: `${own}/cancel` } : {}),
       },
     },

@@ -28,6 +28,11 @@ async function ownConnection() {
   return { person, ...platform, agentId: await createAgent(api.client(), platform) };
 }
 
+/** A limit that makes a request different from the others. */
+const atMost = (max_amount: number) => ({
+  constraints: [{ type: "max_amount", currency: "EUR", max_amount }],
+});
+
 const rowOf = (requestId: unknown) =>
   api
     .db("delegation_requests")
@@ -49,8 +54,10 @@ describe("a request with an API key", () => {
         status: "pending",
         agent_id: made.agentId,
         requested_scope: ["data:read"],
+        console: `http://127.0.0.1/console/for/${made.person.accountId}/requests/${asked.body.request_id}`,
       },
     ]);
+    expect((await ask(made, fields)).body.request_id).toBe(asked.body.request_id);
     const requestId = String(asked.body.request_id);
     expect(await rowOf(requestId)).toMatchObject({
       account_id: made.person.accountId,
@@ -96,7 +103,9 @@ describe("a request with an API key", () => {
   test("counts as one of the five that an agent may have pending, whoever files the other ones", async () => {
     const made = await customer();
     const answers = await Promise.all(
-      Array.from({ length: 8 }, () => ask(made, { agent_id: made.agentId, requested_scope: ["data:read"] })),
+      Array.from({ length: 8 }, (_, place) =>
+        ask(made, { agent_id: made.agentId, requested_scope: ["data:read"], ...atMost(place + 1) }),
+      ),
     );
     expect(answers.map(({ status }) => status).sort()).toEqual([201, 201, 201, 201, 201, 409, 409, 409]);
     const [refused] = answers.filter(({ status }) => status === 409);

@@ -369,6 +369,10 @@ export const ordinaryCalls: Record<string, Calls> = {
     const { person, path } = await connectedTo(api, scene);
     return [await person.client.call("DELETE", path)];
   },
+  end_connected_products: async (api, scene) => {
+    const { person } = await connectedTo(api, scene);
+    return [await person.client.call("DELETE", "/v1/service/connected-products")];
+  },
   list_customers: async (api, scene) => {
     await connectedTo(api, scene);
     const path = `${platformPath(scene)}/customers`;

@@ -11,7 +11,7 @@ import { badge, facts, time } from "../../elements/values.ts";
 export const productsPage = page<Awaited<ReturnType<typeof list>>>({
   id: "products",
   path: "/console/products",
-  operations: ["list_connected_products"],
+  operations: ["list_connected_products", "end_connected_products"],
   navigation: { order: 45, label: (texts) => texts.products.navigation },
   load: list,
   title: ({ texts }) => texts.products.title,
@@ -33,7 +33,21 @@ export const productsPage = page<Awaited<ReturnType<typeof list>>>({
           { label: words.used, cell: (product) => lastUse(visit, product) },
         ],
       })}</section>
-      ${pager(visit, next_cursor)}`;
+      ${pager(visit, next_cursor)}
+      ${
+        items.length > 0 &&
+        visit.may("end_connected_products") &&
+        html`<section class="card"><h2>${words.endAll}</h2><p>${words.endAllLead}</p>
+        ${form(visit, { name: "end_all", once: true, submit: words.endAll, tone: "danger" })}</section>`
+      }`;
+  },
+  forms: {
+    end_all: {
+      async submit({ call, at }) {
+        await call("end_connected_products", { once: true });
+        return { to: at("/products"), notice: "products_ended" };
+      },
+    },
   },
 });
 
