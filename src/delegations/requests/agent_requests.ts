@@ -111,7 +111,10 @@ export async function findSameRequest(
   const pending = await db("delegation_requests")
     .where({ agent_id: agentId, status: "pending", refused_action: action })
     .where({ requested_by: null, external_id: null })
-    .whereRaw("(refusal is not null) = ? and constraints::jsonb = ?::jsonb", [byAgent, JSON.stringify(constraints)])
+    .whereRaw("(refusal is not null) = ? and constraints::jsonb = ?::jsonb", [
+      byAgent,
+      JSON.stringify(constraints),
+    ])
     .andWhere("expires_at", ">", now)
     .orderBy("created_at");
   return pending.find(({ requested_scope }) => expandScopes(requested_scope).join(" ") === asked);

@@ -127,10 +127,7 @@ export async function endCustomerConnection(
  * Ends all connections of an account with other accounts' platforms, as {@link endCustomerConnection} ends
  * one. Returns how many there were. The worker's next step disables the agents' keys in the vault.
  */
-export async function endCustomerConnections(
-  deps: RetireDeps,
-  customerAccountId: string,
-): Promise<number> {
+export async function endCustomerConnections(deps: RetireDeps, customerAccountId: string): Promise<number> {
   const { ids, retired } = await deps.db.transaction(async (tx) => {
     const rows = await tx("connections")
       .where({ customer_account_id: customerAccountId, removed_at: null })
