@@ -110,6 +110,7 @@ export function readSettings(settings: GuardSettings): ReadSettings {
     challengesPerSecond <= MOST_CHALLENGES;
   demand(isLimit, `challengesPerSecond: must be a whole number from 0 to ${MOST_CHALLENGES}`);
   if (verifier !== undefined) {
+    demandKnown("verifier", verifier, { verifierId: true, workspaceId: true });
     demand(
       isText(verifier.verifierId) && isText(verifier.workspaceId),
       "verifier: needs verifierId and workspaceId, both not empty",

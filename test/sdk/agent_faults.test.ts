@@ -297,6 +297,8 @@ describe("a call that no guard could bind", () => {
     ["body", { body: { a: "\ud800" } }],
     ["a payload", { body: new Date() }],
     ["a payload", { body: { a: 1n } }],
+    ["ask: unknown member", { ask: { purpose: "Order coal", scopes: [scope] } as never }],
+    ["verifier: unknown member", { verifier: { verifierId: "shop", workspace: "w" } as never }],
   ])("throws a TypeError about %s for %o, and sends nothing", async (about, init) => {
     const error = await call(init).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(TypeError);

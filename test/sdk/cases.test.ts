@@ -6,6 +6,9 @@ import { requestHash } from "../../src/protocol/documents/context_binding.ts";
 import { isRequirableScope } from "../../src/protocol/documents/scopes.ts";
 import { canonicalBytes, canonicalJson } from "../../src/protocol/encoding/canonical.ts";
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
+import { readAsk } from "../../src/sdk/agent/asking.ts";
+import { readVerifier } from "../../src/sdk/agent/verifiers.ts";
+import { createGuard } from "../../src/sdk/create_guard.ts";
 import { rule } from "../../src/sdk/enforcement.ts";
 import { readBody as readTyped } from "../../src/sdk/frameworks/body.ts";
 import { readProof } from "../../src/sdk/proof.ts";
@@ -69,6 +72,20 @@ describe("the cases that both languages share:", () => {
     const { body, isSent, isOtherType } = found();
     const value = body instanceof Uint8Array ? "bytes" : isSent && `json:${canonicalJson(body)}`;
     expect(isOtherType ? "unbindable" : value || "absent").toBe(read);
+  });
+
+  test.each(cases.options)("the option $option with $members", ({ option, members, accepted }) => {
+    const camel = (name: string) => name.replace(/_./g, (part) => part.charAt(1).toUpperCase());
+    const given = Object.fromEntries(Object.entries(members).map(([name, value]) => [camel(name), value]));
+    const readers: Record<string, () => unknown> = {
+      ask: () => readAsk(given as never),
+      agent_verifier: () => readVerifier(given),
+      guard_verifier: () =>
+        createGuard({ baseUrl: "https://a.example", apiKey: "k", verifier: given as never }),
+    };
+    const read = readers[option] ?? (() => undefined);
+    if (accepted) expect(read()).toBeDefined();
+    else expect(read).toThrow(TypeError);
   });
 
   test.each(cases.proofs)("a proof as $name", ({ source, read }) => {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Operation } from "../operation.ts";
+import { demand, demandKnown, type Known } from "../settings.ts";
 import { AgentError, AwaitingApproval, Denied } from "./errors.ts";
 import type { Answer, Service } from "./service.ts";
 
@@ -50,9 +51,12 @@ const [PAUSE_MS, SHORTEST_PAUSE_MS, LONGEST_PAUSE_MS] = [5_000, 1_000, 30_000];
 const AGAIN = "~asked";
 const LONGEST_ID = 256 - AGAIN.length;
 
-/** Copies an {@link Ask}. Throws TypeError if it is invalid. */
+const ASK: Known<Ask> = { purpose: true, waitMs: true, until: true, showPayload: true };
+
+/** Copies an {@link Ask}. Throws TypeError if it is invalid or has an unknown member. */
 export function readAsk(given: Ask | undefined, invocationId = ""): Ask | undefined {
   if (given === undefined) return undefined;
+  demandKnown("ask", given, ASK);
   const isShort = invocationId.length <= LONGEST_ID;
   demand(isShort, `invocationId: must have at most ${LONGEST_ID} characters with ask`);
   const { purpose, waitMs = 0, until, showPayload = true } = given;
@@ -162,8 +166,4 @@ function readTask({ body }: Answer) {
   }
   const { console: url } = Object(links) as { console?: unknown };
   return { id, status, url, certId: typeof certId === "string" ? certId : undefined };
-}
-
-function demand(holds: boolean, message: string): void {
-  if (!holds) throw new TypeError(message);
 }

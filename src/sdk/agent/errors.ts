@@ -104,6 +104,9 @@ const EVALUATION_ID = /^[\w-]{1,8192}$/;
 
 type ErrorClass = typeof AgentError;
 
+const NOT_PROVEN =
+  "The application did not accept the proof for this action. Nothing was done. " +
+  "Compare action, resource and verifier with the guard of its route.";
 const DENIED = "The authority does not permit this action. Nothing was done.";
 
 /** The error and its sentence for each code of a refusal: of the guard, and of decisions that deny. */
@@ -123,7 +126,7 @@ export const REFUSALS: Readonly<Record<string, readonly [ErrorClass, string]>> =
   constraint_unknown: [Denied, DENIED],
   delegation_not_authorized: [Denied, DENIED],
   ceiling_exceeded: [Denied, DENIED],
-  no_authority_demonstrated: [NotProven, "The application did not accept the proof. Nothing was done."],
+  no_authority_demonstrated: [NotProven, NOT_PROVEN],
   invocation_replayed: [Replayed, "This invocation was decided before. Nothing was done again."],
   verification_unavailable: [Unavailable, "The authority could not be verified. Nothing was done."],
 };

@@ -7,6 +7,7 @@ import { frozenCopy, payloadDigest } from "../payload.ts";
 import { demandScope } from "../question.ts";
 import { demandKnown, type Known } from "../settings.ts";
 import { type Ask, readAsk } from "./asking.ts";
+import { VERIFIER } from "./verifiers.ts";
 
 /** The action behind a request, and the request's parts. */
 export type FetchInit = {
@@ -84,8 +85,14 @@ export function readRequest(address: string | URL, init: FetchInit): ReadRequest
     ...(sessionId !== undefined && { sessionId }),
     ...(resourceId !== undefined && { resourceId }),
     ...(certId !== undefined && { certId }),
-    ...(init.verifier !== undefined && { verifier: { ...init.verifier } }),
+    ...expectedBy(init),
   };
+}
+
+function expectedBy({ verifier }: FetchInit): Pick<ReadRequest, "verifier"> {
+  if (verifier === undefined) return {};
+  demandKnown("verifier", verifier, VERIFIER);
+  return { verifier: { ...verifier } };
 }
 
 function readMethod(given: string | undefined, hasBody: boolean): string {

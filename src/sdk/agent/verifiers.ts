@@ -15,7 +15,8 @@ export type AgentVerifier = Verifier & {
  */
 export type Verifiers = Readonly<Record<string, AgentVerifier | "own">>;
 
-const VERIFIER = {
+/** The members of a verifier. */
+export const VERIFIER = {
   verifierId: true,
   workspaceId: true,
   connectionId: true,

@@ -1,3 +1,4 @@
+import { type Ask, readAsk } from "../agent/asking.ts";
 import type { Agent } from "../agent/create_agent.ts";
 import type { AgentVerifier } from "../agent/verifiers.ts";
 import { frozenCopy } from "../payload.ts";
@@ -24,9 +25,16 @@ export type WithAuthorityOptions = {
   scopes: Readonly<Record<string, ToolScope>>;
   /** The server's verifier, instead of the one in the agent's settings. */
   verifier?: AgentVerifier | "own";
+  /**
+   * How to ask a person if the service makes no proof of a call. Without it, the agent asks nobody. Nobody is
+   * asked after a refusal of the server, which is a result of the call.
+   */
+  ask?: Ask;
 };
 
-const OPTIONS: Known<WithAuthorityOptions> = { server: true, scopes: true, verifier: true };
+const OPTIONS: Known<WithAuthorityOptions> = {
+  ...{ server: true, scopes: true, verifier: true, ask: true },
+};
 
 type Message = { id?: unknown; method?: unknown; params?: unknown; result?: unknown; error?: unknown };
 type SendOptions = { requestSignal?: AbortSignal; resumptionToken?: unknown } | undefined;
@@ -45,6 +53,7 @@ export function withAuthority<Transport extends ClientTransport>(
 ): Transport {
   demandKnown("options", options, OPTIONS);
   const scopes = readScopes(options.scopes);
+  const ask = readAsk(options.ask);
   const actionOf = actionsOf(options.server);
   const at = options.verifier ?? new URL(`mcp:${options.server}`);
   const invocations = createInvocations();
@@ -78,6 +87,7 @@ export function withAuthority<Transport extends ClientTransport>(
       ...{ at, action, scope: rule.scope, invocationId: invocation.id },
       ...{ resourceId: place.resource_id, requestedPath: place.requested_path },
       payload: inputOf(sent.arguments, sent.inputResponses),
+      ask,
       signal: AbortSignal.any([invocation.signal, ...(requestSignal ? [requestSignal] : [])]),
     });
     const entry = { proof_ref: proofRef, agent_id: agentId, invocation_id: invocationId, ...place };

@@ -215,7 +215,9 @@ describe.each(["SDK 1.x in memory", "SDK 2.x in memory"] as const)("a guarded se
     expect(denied.content).toEqual([
       {
         type: "text",
-        text: "The application did not accept the proof. Nothing was done. Ask the person for whom you act.",
+        text: expect.stringMatching(
+          /did not accept the proof.*Nothing was done.*Ask the person for whom you act\.$/,
+        ),
       },
     ]);
     expect(JSON.stringify([denied, hidden])).not.toContain("Ignore");

@@ -1,9 +1,10 @@
 import { InMemoryTransport, inputRequired } from "@modelcontextprotocol/server";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createAgent, WrongVerifier } from "../../../src/sdk/agent/agent.ts";
+import { createAgent, NotDelegated, WrongVerifier } from "../../../src/sdk/agent/agent.ts";
 import { createGuard, type Guard } from "../../../src/sdk/guard.ts";
 import { AUTHORITY, authorityOf, withAuthority } from "../../../src/sdk/mcp/mcp.ts";
 import { type Application, proofApi } from "../../proofs/application.ts";
+import { approve } from "../../support/platform_world.ts";
 import { type BankClient, CLIENTS, PAYMENT, type Paid, SCOPE, SERVERS, type Served } from "./bank.ts";
 
 const world = proofApi();
@@ -217,6 +218,32 @@ describe("withAuthority", () => {
       `${world.api.url}/v1/ask`,
     ]);
     await wrapped.close();
+  });
+
+  test("asks a person with the option ask if the service makes no proof, and then sends the call", async () => {
+    const without = await world.application([]);
+    const [near, far] = InMemoryTransport.createLinkedPair();
+    const arrived: Sent[] = [];
+    far.onmessage = (message) => arrived.push(message as unknown as Sent);
+    const scopes = { send_payment: SCOPE };
+    const params = { name: "send_payment", arguments: { ...PAYMENT } };
+    const call = { jsonrpc: "2.0" as const, id: 1, method: "tools/call", params };
+    const plain = withAuthority(near, agentOf(without), { server: "bank", scopes });
+    await expect(plain.send(call)).rejects.toThrow(NotDelegated);
+    const asking = { purpose: "Pay Bob", waitMs: 20_000 };
+    const asker = withAuthority(near, agentOf(without), { server: "bank", scopes, ask: asking });
+    const sending = asker.send(call);
+    const asked = () =>
+      world.api.db("delegation_requests").where({ agent_id: without.agentId }).first("request_id");
+    await expect.poll(asked, { timeout: 10_000 }).toBeDefined();
+    expect(arrived).toEqual([]);
+    const { request_id: id = "" } = (await asked()) ?? {};
+    const approved = await approve(without.person, id, [SCOPE], { once: true });
+    expect(approved.status, approved.text).toBe(200);
+    await sending;
+    expect(arrived[0]?.params._meta[AUTHORITY]).toMatchObject({ agent_id: without.agentId });
+    const wrong = { server: "bank", scopes, ask: { purpose: "Pay Bob", wait: 5 } as never };
+    expect(() => withAuthority(near, agentOf(without), wrong)).toThrow("ask: unknown member wait");
   });
 
   test("sends nothing if the settings name no verifier, or the service makes no proof", async () => {

@@ -236,6 +236,8 @@ def test_waits_as_long_as_the_service_asks(service: Service) -> None:
         {"headers": {"x note": "a"}},
         {"scope": "data:*"},
         {"scope": None},
+        {"ask": {"purpose": "Order coal"}},
+        {"verifier": {"verifier_id": "shop-1", "workspace_id": "w-2"}},
     ],
 )
 def test_rejects_what_no_guard_can_bind(service: Service, options: dict[str, Any]) -> None:

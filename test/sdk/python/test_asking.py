@@ -153,7 +153,7 @@ def test_sends_the_end_of_the_authority_and_only_plain_data(service: Service) ->
     [
         *({"purpose": ""}, {"purpose": " "}, {"purpose": 5}),
         *({"wait": -1}, {"wait": 86_401}, {"wait": "1"}, {"wait": True}, {"wait": float("nan")}),
-        {"until": datetime(2026, 12, 1)},
+        *({"until": datetime(2026, 12, 1)}, {"until": "2026-12-01T00:00:00Z"}),
     ],
 )
 def test_rejects_an_invalid_ask(options: dict[str, Any]) -> None:

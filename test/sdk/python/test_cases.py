@@ -1,13 +1,17 @@
 """Runs the cases that the two languages share. `cases.test.ts` runs them in TypeScript."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deputize.agent.asking import Ask
+from deputize.agent.verifiers import AgentVerifier, read_verifiers
 from deputize.enforcement import rule
 from deputize.frameworks.body import read_body
+from deputize.operation import Verifier
 from deputize.payload import ABSENT, payload_digest
 from deputize.proof import read_proof
 from deputize.protocol.binding import request_hash
@@ -17,6 +21,7 @@ from deputize.protocol.resource_path import hides_dot_segment
 from deputize.protocol.scopes import is_requirable_scope
 from deputize.protocol.strict_json import parse_body
 from deputize.service.exchange import Answer
+from deputize.settings import GuardSettings
 from deputize.webhook import verify_webhook
 
 CASES: dict[str, list[dict[str, Any]]] = json.loads(
@@ -97,6 +102,21 @@ def test_bodies(case: dict[str, Any]) -> None:
         return "bytes" if is_bytes else f"json:{canonical_bytes(body.value).decode()}"
 
     assert found() == case["read"]
+
+
+@cases("options")
+def test_options(case: dict[str, Any]) -> None:
+    readers: dict[str, Callable[..., object]] = {
+        "ask": Ask,
+        "agent_verifier": lambda **members: read_verifiers({"https://a.example": AgentVerifier(**members)}),
+        "guard_verifier": lambda **members: GuardSettings(verifier=Verifier(**members)),
+    }
+    read = readers[case["option"]]
+    if case["accepted"]:
+        assert read(**case["members"]) is not None
+    else:
+        with pytest.raises(TypeError):
+            read(**case["members"])
 
 
 @cases("proofs")

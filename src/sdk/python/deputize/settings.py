@@ -5,7 +5,7 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 from urllib.parse import quote, urlsplit
 
 from .operation import Verifier
@@ -125,9 +125,10 @@ class GuardSettings:
         demand(self.replays in ("refuse", "execute"), "replays: must be refuse or execute")
         for name, function in (("retain", self.retain), ("on_fault", self.on_fault)):
             demand(callable(function), f"{name}: must be a function")
-        if self.verifier is not None:
+        verifier = cast(object, self.verifier)
+        if verifier is not None:
             demand(
-                bool(self.verifier.verifier_id and self.verifier.workspace_id),
+                isinstance(verifier, Verifier) and bool(verifier.verifier_id and verifier.workspace_id),
                 "verifier: needs verifier_id and workspace_id, both not empty",
             )
 

@@ -15,7 +15,7 @@ from ..protocol.plain import is_object
 from ..question import demand_scope
 from ..service.exchange import Exchanger
 from ..settings import GuardSettings, Service, demand
-from .asking import Ask, Asker, DeniedAction, Question, check_id
+from .asking import Ask, Asker, DeniedAction, Question, check_options
 from .errors import AgentError, Unavailable, refusal_error, unanswered
 from .request import Request, described_operation, read_request
 from .service import AgentService
@@ -127,7 +127,7 @@ class Agent:
         - `ask`: how to ask a person if the action is denied. Without it, the agent asks nobody
         """
         request = read_request(url, scope, method, body, headers)
-        check_id(ask, invocation_id)
+        check_options(ask, verifier, invocation_id)
         operation = described_operation(request, action, resource_id, session_id, invocation_id)
         return self._exchanger.start(self._act(request, operation, scope, cert_id, verifier, ask)).result()
 
@@ -149,7 +149,7 @@ class Agent:
     ) -> Response:
         """Does the same as `fetch`."""
         request = read_request(url, scope, method, body, headers)
-        check_id(ask, invocation_id)
+        check_options(ask, verifier, invocation_id)
         operation = described_operation(request, action, resource_id, session_id, invocation_id)
         acting = self._exchanger.start(self._act(request, operation, scope, cert_id, verifier, ask))
         return await asyncio.wrap_future(acting)

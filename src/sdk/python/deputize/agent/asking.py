@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
-from ..operation import BoundOperation
+from ..operation import BoundOperation, Verifier
 from ..settings import demand
 from .errors import AgentError, AwaitingApproval, Denied
 from .service import AgentService, Reply
@@ -52,7 +52,8 @@ class Ask:
             is_number and 0 <= self.wait <= _LONGEST_WAIT, f"ask.wait: must be from 0 to {_LONGEST_WAIT:.0f}"
         )
         demand(isinstance(cast(object, self.show_payload), bool), "ask.show_payload: must be true or false")
-        is_aware = self.until is None or self.until.utcoffset() is not None
+        until = cast(object, self.until)
+        is_aware = until is None or (isinstance(until, datetime) and until.utcoffset() is not None)
         demand(is_aware, "ask.until: must be a datetime with a time zone")
 
 
@@ -139,8 +140,10 @@ class Asker:
         return task.cert_id
 
 
-def check_id(ask: Ask | None, invocation_id: str | None) -> None:
-    """Raises TypeError for an id to which no end could be added after a denial."""
+def check_options(ask: object, verifier: object, invocation_id: str | None) -> None:
+    """Raises TypeError for options of other types, and for an id to which `ask` could add no end."""
+    demand(ask is None or isinstance(ask, Ask), 'ask: must be an Ask, such as Ask("Refund order 7")')
+    demand(verifier is None or isinstance(verifier, Verifier), "verifier: must be a Verifier")
     is_short = ask is None or invocation_id is None or len(invocation_id) <= _LONGEST_ID
     demand(is_short, f"invocation_id: must have at most {_LONGEST_ID} characters with ask")
 

@@ -86,6 +86,10 @@ class WrongVerifier(AgentError):  # noqa: N818
 # The id of a refusal by `present` is the sealed refusal itself.
 _EVALUATION_ID = re.compile(r"[\w-]{1,8192}", re.ASCII)
 _DENIED = "The authority does not permit this action. Nothing was done."
+_NOT_PROVEN = (
+    "The application did not accept the proof for this action. Nothing was done. "
+    "Compare action, resource and verifier with the guard of its route."
+)
 _OTHER_PERSON = "The application does not accept this person's authority. Nothing was done."
 
 # The error and its sentence for each code of a refusal: of the guard, and of decisions that deny.
@@ -102,7 +106,7 @@ REFUSALS: Mapping[str, tuple[type[AgentError], str]] = {
     "constraint_unknown": (Denied, _DENIED),
     "delegation_not_authorized": (Denied, _DENIED),
     "ceiling_exceeded": (Denied, _DENIED),
-    "no_authority_demonstrated": (NotProven, "The application did not accept the proof. Nothing was done."),
+    "no_authority_demonstrated": (NotProven, _NOT_PROVEN),
     "invocation_replayed": (Replayed, "This invocation was decided before. Nothing was done again."),
     "verification_unavailable": (Unavailable, "The authority could not be verified. Nothing was done."),
 }
