@@ -22,6 +22,8 @@ const BENCHES: Record<string, string> = {
   decision_statement: "The deciding statement alone: own authority, an accepted principal's, no credit",
   replicas: "Decisions of 1, 2, 4 and 8 API processes, with many accounts, one, and a postpaid one",
   http_dispatch: "HTTP dispatch against bare node:http",
+  customers:
+    "A platform with 10,000 customers: the publisher's list, its removal, and others' events meanwhile",
   events: "Events from the commit of a change to consumers and receivers, embedded and on Kafka",
   vault: "Signatures over mutual TLS, audited, against signing in process",
   memory: "Memory of each process while agents' proofs are presented and decided on",

@@ -45,6 +45,7 @@ export async function copyCustomers(db: Database, connectionId: string, count: n
       request_id: "m.agent_id",
       cert_id: "m.agent_id",
       only_at: "m.connection_id",
+      ceiling_scope: "'{}'::text[]",
     }),
   ];
   const inserting = statements.map((statement, n) => `made_${n} as (${statement})`).join(",\n");
