@@ -96,18 +96,15 @@ export type AgentState = z.infer<typeof agentState>;
 
 const delegationState = z.object({
   request_id: text,
+  account_id: text.optional().describe("The account that decides; an API of version 0.1 omits it"),
   status: z.enum(["pending", "approved", "denied", "expired", "withdrawn", "revoked"]),
   reason: text.nullable(),
   requested_scope: z.array(text),
   approved_scope: z.array(text).nullable(),
   cert_id: text.nullable(),
   issued_at: isoTime.nullable(),
-  expires_at: isoTime
-    .nullable()
-    .describe("The end of the certificate; null if it has no end or there is no certificate"),
-  decided_by: text
-    .nullable()
-    .describe("The e-mail address of the person who decided, or their user name in the cluster"),
+  expires_at: isoTime.nullable().describe("The end of the certificate; null without an end or certificate"),
+  decided_by: text.nullable().describe("The address of the person who decided, or their name in the cluster"),
 });
 /** The state of a declared delegation in the API: its request and, once approved, its certificate. */
 export type DelegationState = z.infer<typeof delegationState>;

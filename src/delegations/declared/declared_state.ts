@@ -130,6 +130,7 @@ export function showState(declared: DeclaredDelegation, now: Date): DelegationSt
   const status = statusOf(declared, now);
   return {
     request_id: declared.request_id,
+    account_id: declared.account_id,
     status,
     reason: status === "revoked" ? declared.revoke_reason : declared.reason,
     requested_scope: declared.requested_scope,

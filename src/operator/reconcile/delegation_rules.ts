@@ -191,8 +191,10 @@ function waiting(input: DelegationInput, state: DelegationState): StatusReason {
   return suspended(input, state) ?? awaiting(input, state);
 }
 
-function awaiting(input: DelegationInput, { request_id }: DelegationState): StatusReason {
-  const link = `${input.consoleUrl.replace(/\/$/, "")}/requests/${request_id}`;
+function awaiting(input: DelegationInput, { account_id, request_id }: DelegationState): StatusReason {
+  // The account is in the address, because the person who decides may have several.
+  const account = account_id === undefined ? "" : `/for/${account_id}`;
+  const link = `${input.consoleUrl.replace(/\/$/, "")}${account}/requests/${request_id}`;
   const message = `The account's owner decides at ${link}${lacksRequester(input)}`;
   return { reason: "AwaitingApproval", message };
 }

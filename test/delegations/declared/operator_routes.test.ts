@@ -131,6 +131,7 @@ describe("declaring a delegation", () => {
       200,
       {
         request_id: expect.stringMatching(/^req-/),
+        account_id: person.accountId,
         status: "pending",
         reason: null,
         requested_scope: ["data:read", "data:share"],
@@ -316,7 +317,9 @@ describe("reading the state of declared objects", () => {
       200,
       {
         time: api.clock.now().toISOString(),
-        platforms: { [platform]: { platform_id, ...ids, ...key, removed: false } },
+        platforms: {
+          [platform]: { platform_id, ...ids, ...key, publish_state: "draft", customers: 0, removed: false },
+        },
         agents: { [agent]: { agent_id: agentId, disabled: false, key: null } },
         delegations: { [id]: filed.body },
       },

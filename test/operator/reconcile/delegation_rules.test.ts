@@ -194,6 +194,15 @@ describe("the reconciler of a delegation with a request", () => {
     expect(messages[0]).toBe(messages[1]);
     expect(messages[0]).toContain("https://c.example.test/requests/req-1");
   });
+
+  test("links to the page of the account that decides", () => {
+    const next = nextStep(
+      input({ state: aState({ account_id: "a-1" }), consoleUrl: "https://c.example.test" }),
+    );
+    expect(next).toMatchObject({
+      verdict: { message: expect.stringContaining("https://c.example.test/for/a-1/requests/req-1") },
+    });
+  });
 });
 
 describe("a certificate", () => {
