@@ -116,19 +116,19 @@ function withParameters(owner: Json, parameters: readonly Json[]): Json {
   return parameters.length === 0 ? owner : { ...owner, parameters };
 }
 
-/** Describes an operation by what it returns, and adds the links to its successful response. */
+/** Ends the description of an operation's successful response like a sentence, and adds its links. */
 function describeSuccess(operation: Operation, links: Record<string, Json>): void {
   const [success] = Object.entries(operation.responses).find(([status]) => status < "400") ?? [];
   const response = operation.responses[success ?? ""];
   if (response === undefined) return;
-  operation.description = `${response.description}.`;
-  response.description = "OK";
+  response.description = `${response.description}.`;
   if (Object.keys(links).length > 0) response.links = links;
 }
 
 /**
  * Error codes that the default response describes: those of every route, of malformed calls, of missing
- * credentials, of callers whose role does not allow the call, and of ids that name nothing.
+ * credentials, of callers whose role does not allow the call, of ids that name nothing, and of keys that were
+ * used for another call. A response with further codes lists only these.
  */
 export const DEFAULT_CODES: readonly string[] = [
   ...EVERY_ROUTE,
@@ -141,6 +141,7 @@ export const DEFAULT_CODES: readonly string[] = [
     "key_not_allowed",
     "not_found",
     "invalid_request",
+    "idempotency_conflict",
   ],
 ];
 
@@ -185,8 +186,11 @@ function compact(response: Response, status: string): Response {
       ? { schema: error }
       : { schema: withError(withoutUnions(openSchema(schema))), ...(!isLeftOut(example) && { example }) },
   ]);
+  const codes = response["x-error-codes"];
+  const own = codes?.filter((code) => !DEFAULT_CODES.includes(code));
   return {
     ...rest,
+    ...(codes !== undefined && { "x-error-codes": own?.length ? own : codes }),
     // The list of codes is in `x-error-codes`, and the full description on the page `/docs`.
     description: isError ? (STATUS_CODES[status] ?? "Error") : response.description,
     ...named,
@@ -213,7 +217,7 @@ function anyCall(): Response {
   const description = "Whole seconds after which the call may be repeated; with 429 and 503";
   return {
     description:
-      "Errors that any call can return, 400 for a malformed call, 401 without a valid session or API key, 403 for people whose role is not in `x-roles`, and for API keys whose role is neither `full` nor in `x-key-roles`, and 404 for an id that names nothing of the caller's",
+      "Errors that any call can return, 400 for a malformed call, 401 without a valid session or API key, 403 for people whose role is not in `x-roles`, and for API keys whose role is neither `full` nor in `x-key-roles`, 404 for an id that names nothing of the caller's, and 409 for the `Idempotency-Key` of another call",
     headers: { "Retry-After": { description, schema: { type: "string", pattern: "^[0-9]+$" } } },
     content: { "application/json": { schema: error } },
     "x-error-codes": [...DEFAULT_CODES],
