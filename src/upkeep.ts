@@ -5,6 +5,7 @@ import type { Clock, ComparedClock } from "./clock.ts";
 import { sweepBindingRequests } from "./clusters/namespace_binding.ts";
 import { startLoop } from "./concurrency/loop.ts";
 import { pruneConnectCodes } from "./connect/approve_connect.ts";
+import { pruneProposals } from "./connect/proposals.ts";
 import type { Database } from "./db/database.ts";
 import { deleteUndecided } from "./delegations/requests/delete_undecided.ts";
 import { dropOldMonths } from "./history/archive/drop_months.ts";
@@ -95,6 +96,7 @@ export async function startUpkeep(deps: UpkeepDeps): Promise<{ stop(): Promise<v
       whileAgreed("secrets in stored answers", (now) => idempotency.forgetSecrets(now)),
       ["uses of API keys", () => apiKeys.writeUses()],
       whileAgreed("codes of customers who connect", (now) => pruneConnectCodes({ db, now })),
+      whileAgreed("proposals of products", (now) => pruneProposals({ db, now })),
       whileAgreed("presented proofs", (now) => prunePresented({ db, now, signal })),
     ]),
   });

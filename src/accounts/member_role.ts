@@ -71,6 +71,11 @@ export function mayConnect({ role, connecting }: Pick<Held, "role" | "connecting
   return role === "owner" || (role === "approver" && connecting === "owners_and_approvers");
 }
 
+/** Returns whether a member may propose a product to those who may connect it. */
+export function mayPropose(held: Pick<Held, "role" | "connecting">): boolean {
+  return (held.role === "developer" || held.role === "approver") && !mayConnect(held);
+}
+
 /** Returns whether anybody can act for an account. Nobody can after its last member has deleted it. */
 export async function hasMembers(tx: Transaction, accountId: string): Promise<boolean> {
   const own = await tx("accounts")

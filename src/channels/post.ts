@@ -75,7 +75,7 @@ async function messageOf(
   waiting: ClaimedMailing,
 ): Promise<Message | undefined> {
   const now = clock.now();
-  const { subjects, total } = await readSubjects(database, waiting, now);
+  const { subjects, total } = await readSubjects(database, { ...waiting, kind: "channel" }, now);
   const [first, ...others] = subjects;
   if (first !== undefined) {
     const { button, ...content } = mailContent("request_waits", [first, ...others], { now, total });

@@ -4,11 +4,10 @@ import { addSeconds, type Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import type { ConnectCodeRow, Consent } from "../db/key_tables.ts";
 import { ApiError } from "../errors.ts";
-import { checkCeiling, checkScopes } from "../input/ceiling.ts";
 import { findOwner } from "../platforms/account_owner.ts";
-import { pickDescriptions } from "../platforms/scope_descriptions.ts";
 import type { ActingPerson, MemberRole } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
+import { type Approval, findApproval, requireApproval } from "./approvals.ts";
 import {
   type ConnectRequest,
   findProduct,
@@ -17,6 +16,7 @@ import {
   type Product,
   redirectAddress,
 } from "./connect_request.ts";
+import { checkSameWords, chooseScopes, consentOf, hashConsent } from "./consent.ts";
 
 const CODE_SECONDS = 60;
 const TEST_CUSTOMERS = 5;
@@ -44,17 +44,9 @@ export async function readConnectRequest(
   const product = request && (await findProduct(db, request.platformId));
   if (request === undefined || product === undefined) throw new ApiError("not_found");
   if (!isRedirectUri(product, request.redirectUri)) throw new ApiError("invalid_redirect_uri");
-  const { orgName } = await findOwner(db, product.account_id);
   const scopes = request.scopes ?? product.default_allowed_scopes;
-  const consent: Consent = {
-    platform_name: product.name,
-    publisher_name: orgName,
-    published_domain: product.published_domain,
-    account_label: request.accountLabel,
-    scopes,
-    scope_descriptions: pickDescriptions(product.scope_descriptions, scopes),
-  };
-  return { request, product, consent, consentHash: hash("sha256", JSON.stringify(consent)) };
+  const consent = await consentOf(db, product, { scopes, accountLabel: request.accountLabel });
+  return { request, product, consent, consentHash: hashConsent(consent) };
 }
 
 /**
@@ -85,15 +77,13 @@ export async function approveConnect(
 ): Promise<string> {
   const shown = await readConnectRequest(deps, requestId);
   const { request, consent } = shown;
-  if (consentHash !== undefined && consentHash !== shown.consentHash) {
-    throw new ApiError("invalid_scopes", "The platform has changed what it asks for; read the page again");
-  }
-  const chosen = checkScopes(scopes);
-  if (chosen.length === 0) throw new ApiError("invalid_scopes", "Choose at least one scope");
-  checkCeiling(consent.scopes, chosen);
+  checkSameWords(consentHash, shown.consentHash);
+  const chosen = chooseScopes(consent.scopes, scopes);
   const { orgName } = await findOwner(deps.db, accountId);
   const code = randomBytes(32).toString("base64url");
+  const now = deps.clock.now();
   await deps.db.transaction(async (tx) => {
+    const approval = await findApproval(tx, { accountId, platformId: request.platformId, now });
     const row: ConnectCodeRow = {
       code_hash: hashCode(code),
       request_id: request.id,
@@ -105,9 +95,10 @@ export async function approveConnect(
       code_challenge: request.challenge,
       scopes: chosen,
       consent: JSON.stringify(consent) as unknown as Consent,
-      expires_at: addSeconds(deps.clock.now(), CODE_SECONDS),
+      proposal_id: approval?.proposal_id ?? null,
+      expires_at: addSeconds(now, CODE_SECONDS),
     };
-    await checkMayConnect(tx, row);
+    await checkMayConnect(tx, { ...row, consent }, now);
     await tx("connect_codes").insert(row).onConflict("request_id").merge();
   });
   return redirectAddress(deps.baseUrl, request, { code });
@@ -120,19 +111,47 @@ export function hashCode(code: string): Buffer {
 
 type Customer = Pick<ConnectCodeRow, "platform_id" | "customer_account_id" | "person_id" | "redirect_uri">;
 
+/** The facts about a customer who may connect. */
+export type CheckedConnect = {
+  role: MemberRole;
+  publisherId: string;
+  isTest: boolean;
+  approval: Approval | undefined;
+};
+
 /**
- * Throws unless an account may connect to a product now, and a person may decide so. Nothing that it checks
- * changes before the transaction ends, except who belongs to the publisher of a draft. Returns the role of
- * the person, the publisher, and whether the product is a draft.
+ * Throws unless an account may connect to a product now, and a person may decide so: by their role, or with
+ * the approval that the code names. Nothing that it checks changes before the transaction ends, except who
+ * belongs to the publisher of a draft. Returns the role of the person, the publisher, whether the product is
+ * a draft, and the approval.
  */
 export async function checkMayConnect(
   tx: Transaction,
-  customer: Customer,
-): Promise<{ role: MemberRole; publisherId: string; isTest: boolean }> {
-  const { platform_id, customer_account_id, person_id, redirect_uri } = customer;
+  code: ConnectCodeRow,
+  now: Date,
+): Promise<CheckedConnect> {
+  const { customer_account_id, person_id } = code;
   const held = await lockRole(tx, customer_account_id, person_id);
   const { role } = held;
-  if (role === null || !mayConnect(held)) throw new ApiError("forbidden");
+  if (role === null) throw new ApiError("forbidden");
+  const { product, isTest } = await lockProduct(tx, code);
+  const checked = { role, publisherId: product.account_id, isTest };
+  if (mayConnect(held)) {
+    if (isTest) await checkTester(tx, product, code);
+    return { ...checked, approval: undefined };
+  }
+  if (isTest) throw new ApiError("forbidden");
+  return { ...checked, approval: await requireApproval(tx, code, held, now) };
+}
+
+/**
+ * Locks a product, and throws unless an account can connect to it: `not_found`, `invalid_redirect_uri`, and
+ * `forbidden` for the account of its publisher. Returns whether it is a draft.
+ */
+export async function lockProduct(
+  tx: Transaction,
+  { platform_id, customer_account_id, redirect_uri }: Omit<Customer, "person_id">,
+): Promise<{ product: Product; isTest: boolean }> {
   await tx("platforms").where({ platform_id }).forShare().select("platform_id");
   const product = await findProduct(tx, platform_id);
   if (product === undefined) throw new ApiError("not_found");
@@ -140,9 +159,7 @@ export async function checkMayConnect(
   if (product.account_id === customer_account_id) {
     throw new ApiError("forbidden", "The platform belongs to this account, which has a connection to it");
   }
-  const isTest = product.publish_state !== "published";
-  if (isTest) await checkTester(tx, product, customer);
-  return { role, publisherId: product.account_id, isTest };
+  return { product, isTest: product.publish_state !== "published" };
 }
 
 /** The customers of a draft are accounts for which a member of its publisher connects. */

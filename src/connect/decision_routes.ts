@@ -1,9 +1,18 @@
 import { z } from "zod";
+import { mayConnect, mayPropose } from "../accounts/member_role.ts";
 import { MAX_SCOPES, shownDescriptions } from "../input/platform_fields.ts";
 import { oneLine } from "../input/schemas.ts";
-import { type Route, route } from "../route.ts";
-import { approveConnect, type ConnectDecisionDeps, readConnectRequest } from "./approve_connect.ts";
+import { coversScopes } from "../protocol/documents/scopes.ts";
+import { type Route, route, type SessionCaller } from "../route.ts";
+import { coversRequest } from "./approvals.ts";
+import {
+  approveConnect,
+  type ConnectDecisionDeps,
+  readConnectRequest,
+  type ShownRequest,
+} from "./approve_connect.ts";
 import { redirectAddress } from "./connect_request.ts";
+import { proposeConnect, selectProposals } from "./proposals.ts";
 
 /** A signed request has at most this many characters. */
 const MAX_SIGNED = 8_000;
@@ -25,6 +34,9 @@ const shownRequest = z.object({
   returns_to: z.string(),
   declines_to: z.string(),
   consent_hash: z.string(),
+  permission: z.enum(["connect", "connect_approved", "propose", "read"]),
+  approved_scopes: z.array(z.string()).nullable(),
+  approved_by: z.string().nullable(),
 });
 
 /** A product's request to connect a customer, as a person sees it. */
@@ -42,11 +54,9 @@ export function connectRequestRoute(deps: ConnectDecisionDeps): Route {
     params,
     answer: { status: 200, schema: shownRequest, description: "The request" },
     errors: ["not_found", "invalid_redirect_uri"],
-    async handle({ params }) {
-      const { request, product, consent, consentHash } = await readConnectRequest(
-        deps,
-        params.connect_request,
-      );
+    async handle({ caller, params }) {
+      const shown = await readConnectRequest(deps, params.connect_request);
+      const { request, product, consent, consentHash } = shown;
       return {
         body: {
           platform: { platform_id: product.platform_id, name: consent.platform_name },
@@ -58,10 +68,46 @@ export function connectRequestRoute(deps: ConnectDecisionDeps): Route {
           returns_to: new URL(request.redirectUri).origin,
           declines_to: redirectAddress(deps.baseUrl, request, { error: "access_denied" }),
           consent_hash: consentHash,
+          ...(await readPermission(deps, caller, shown)),
         },
       };
     },
   });
+}
+
+/** The decisions that a person may make about a request, as the page shows them. */
+type Permission = {
+  permission: "connect" | "connect_approved" | "propose" | "read";
+  /** The approved scopes of the request, and the address of the member who approved them. */
+  approved_scopes: string[] | null;
+  approved_by: string | null;
+};
+
+/**
+ * Returns how a person may decide about a request for the account that they act for. The decision itself
+ * checks it again. Only an approval that is in force, and whose words are still those of the product, counts.
+ */
+async function readPermission(
+  { db, clock }: ConnectDecisionDeps,
+  { accountId, person: { role } }: Pick<SessionCaller, "accountId" | "person">,
+  { request, product, consent }: Pick<ShownRequest, "request" | "product" | "consent">,
+): Promise<Permission> {
+  const none = { approved_scopes: null, approved_by: null };
+  const account = await db("accounts").where({ account_id: accountId }).first("connecting");
+  const held = { role, connecting: account?.connecting ?? "owners" };
+  if (mayConnect(held)) return { permission: "connect", ...none };
+  const isProposable = product.publish_state === "published" && product.account_id !== accountId;
+  if (!mayPropose(held) || !isProposable) return { permission: "read", ...none };
+  const [approval] = await selectProposals(db, { accountId, now: clock.now() })
+    .where({ "p.platform_id": product.platform_id })
+    .whereNotNull("p.approved_at");
+  const scopes = consent.scopes.filter((scope) => coversScopes(approval?.scopes ?? [], [scope]).length === 0);
+  const asked = { redirectUri: request.redirectUri, consent, scopes };
+  if (!approval || scopes.length === 0 || !coversRequest(approval, asked)) {
+    return { permission: "propose", ...none };
+  }
+  const { approved_by } = approval;
+  return { permission: "connect_approved", approved_scopes: scopes, approved_by };
 }
 
 const decided = z.object({ redirect_to: z.string() });
@@ -74,7 +120,7 @@ export function approveConnectRoute(deps: ConnectDecisionDeps): Route {
     path: `${PATH}/approve`,
     summary: "Connect a product to the account",
     access: "session",
-    roles: ["approver"],
+    roles: ["approver", "developer"],
     params,
     body: z.object({
       scopes: z.array(z.string()).max(MAX_SCOPES),
@@ -89,6 +135,29 @@ export function approveConnectRoute(deps: ConnectDecisionDeps): Route {
       return {
         body: { redirect_to: await approveConnect(deps, caller.person, params.connect_request, choice) },
       };
+    },
+  });
+}
+
+/** `POST …/connect-requests/{connect_request}/propose`: proposes a product to those who may connect it. */
+export function proposeConnectRoute(deps: ConnectDecisionDeps): Route {
+  return route({
+    id: "propose_connect_request",
+    method: "POST",
+    path: `${PATH}/propose`,
+    summary: "Propose a product to those who may connect it",
+    access: "session",
+    roles: ["approver", "developer"],
+    idempotent: true,
+    params,
+    body: z.object({ scopes: z.array(z.string()).max(MAX_SCOPES), consent_hash: z.string() }),
+    answer: { status: 200, schema: decided, description: "The way back" },
+    errors: ["not_found", "invalid_redirect_uri", "invalid_scopes", "ceiling_exceeded", "request_limit"],
+    async handle({ caller, params, body }) {
+      const member = { accountId: caller.accountId, personId: caller.person.accountId };
+      const choice = { scopes: body.scopes, consentHash: body.consent_hash };
+      const proposed = await proposeConnect(deps, member, params.connect_request, choice);
+      return { body: { redirect_to: proposed.redirectTo }, activityDetails: proposed.proposal };
     },
   });
 }

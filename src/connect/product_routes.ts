@@ -35,6 +35,8 @@ const consent = z.object({
   scope_descriptions: shownDescriptions,
   consented_at: isoTime,
   by: z.string().nullable(),
+  approved_by: z.string().nullable(),
+  approved_at: isoTime.nullable(),
 });
 
 const shown = z.object({
@@ -178,12 +180,14 @@ function show(record: ProductRecord): ProductAnswer {
   };
 }
 
-function showConsent({ consent, consent_scopes: scopes, consented_at, consent_by: by }: Read) {
+function showConsent({ consent, consent_scopes: scopes, consented_at, consent_by: by, ...approval }: Read) {
   const { scopes: offered, publisher_name: name, published_domain: domain, ...read } = consent;
   const { platform_name, account_label, scope_descriptions } = read;
   return {
     ...{ scopes, offered, platform_name, account_label, scope_descriptions, by },
     publisher: { name, domain },
     consented_at: consented_at.toISOString(),
+    approved_by: approval.approved_by,
+    approved_at: approval.approved_at?.toISOString() ?? null,
   };
 }

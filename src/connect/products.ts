@@ -6,7 +6,7 @@ import { isUuid } from "../ids.ts";
 import { checkScopes } from "../input/ceiling.ts";
 import type { ScopeDescriptions } from "../input/platform_fields.ts";
 import { tellOtherParty } from "../platforms/connections/connection_acts.ts";
-import { emitChanged } from "../platforms/connections/customer_connections.ts";
+import { emitChanged, endApprovals } from "../platforms/connections/customer_connections.ts";
 import { narrowCertificates } from "../platforms/end_authority.ts";
 import { lockConnection } from "../platforms/platform_record.ts";
 import { expandScopes } from "../protocol/documents/scopes.ts";
@@ -36,6 +36,9 @@ export type Read = {
   consent_scopes: string[];
   consented_at: Date;
   consent_by: string | null;
+  /** The member who had approved the product for somebody without this power, and when. */
+  approved_by: string | null;
+  approved_at: Date | null;
 };
 
 /** Returns whether the service has the text that a person read. */
@@ -71,10 +74,11 @@ export function selectProducts(db: Database, { accountId, now }: { accountId: st
     .join("accounts as o", "o.account_id", "p.account_id")
     .joinRaw(
       `left join lateral (
-         select n.consent, n.scopes, n.consented_at, n.person_id from connect_consents n
+         select n.consent, n.scopes, n.consented_at, n.person_id, n.approved_by, n.approved_at from connect_consents n
          where n.connection_id = c.connection_id order by n.consented_at desc limit 1) as n on true`,
     )
     .leftJoin("accounts as b", "b.account_id", "n.person_id")
+    .leftJoin("accounts as v", "v.account_id", "n.approved_by")
     .where({ "c.customer_account_id": accountId, "c.removed_at": null })
     .select<ProductRecord[]>(
       "c.connection_id",
@@ -92,6 +96,8 @@ export function selectProducts(db: Database, { accountId, now }: { accountId: st
       "n.scopes as consent_scopes",
       "n.consented_at",
       "b.email as consent_by",
+      "v.email as approved_by",
+      "n.approved_at",
     );
 }
 
@@ -136,5 +142,6 @@ export async function narrowProduct(
   if (await emitChanged(tx, secretBox, change)) {
     await tellOtherParty(tx, known, { by: "customer", operation: "narrow_connected_product", now });
   }
+  await endApprovals(tx, { accountId, platformId: known.product_id });
   await narrowCertificates(tx, [connectionId], chosen);
 }

@@ -5,8 +5,9 @@ import type { Route } from "../route.ts";
 import { type AuthorizeDeps, authorizeRoute, oauthMetadataRoute, pushRoute } from "./authorize_routes.ts";
 import { createAuthenticateClient } from "./client_authentication.ts";
 import { customerRoutes } from "./customer_routes.ts";
-import { approveConnectRoute, connectRequestRoute } from "./decision_routes.ts";
+import { approveConnectRoute, connectRequestRoute, proposeConnectRoute } from "./decision_routes.ts";
 import { productRoutes } from "./product_routes.ts";
+import { proposalRoutes } from "./proposal_routes.ts";
 import { rotateSigningSecretRoute } from "./signing_secret.ts";
 import { tokenRoute } from "./token_route.ts";
 
@@ -24,6 +25,8 @@ export function connectRoutes(deps: ConnectDeps): Route[] {
     oauthMetadataRoute(deps),
     connectRequestRoute(deps),
     approveConnectRoute(deps),
+    proposeConnectRoute(deps),
+    ...proposalRoutes(deps),
     ...productRoutes(deps),
     ...customerRoutes(deps),
   ];

@@ -13,7 +13,7 @@ import {
 } from "../platforms/connections/customer_connections.ts";
 import { type Route, route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
-import { checkMayConnect, hashCode } from "./approve_connect.ts";
+import { type CheckedConnect, checkMayConnect, hashCode } from "./approve_connect.ts";
 import type { AuthenticateClient } from "./client_authentication.ts";
 import { hashChallenge } from "./connect_request.ts";
 import { asInvalidGrant, inOAuth, OAuthRefusal, oauthAnswers, readForm } from "./oauth_refusal.ts";
@@ -90,15 +90,15 @@ async function exchangeCode(deps: TokenDeps, exchange: Exchange): Promise<TokenA
         connectedBy: spent.person_id,
         now,
       });
-      const { isTest, role, publisherId } = await checkMayConnect(tx, spent);
-      await recordConsent(tx, spent, connection, { isTest, now });
+      const checked = await checkMayConnect(tx, spent, now);
+      await recordConsent(tx, spent, connection, { ...checked, now });
       const place = {
         connection_id: connection.connectionId,
-        account_id: publisherId,
+        account_id: checked.publisherId,
         product_id: spent.platform_id,
         customer_account_id: spent.customer_account_id,
       };
-      await noteConnected(tx, place, { personId: spent.person_id, role, now });
+      await noteConnected(tx, place, { personId: spent.person_id, role: checked.role, now });
       return { spent, connection };
     })
     .catch((error: unknown) => Promise.reject(asInvalidGrant(error)));
@@ -143,7 +143,7 @@ async function recordConsent(
   tx: Transaction,
   { person_id, scopes, consent }: ConnectCodeRow,
   { connectionId }: CustomerConnection,
-  { isTest, now }: { isTest: boolean; now: Date },
+  { isTest, approval, now }: CheckedConnect & { now: Date },
 ): Promise<void> {
   await tx("connect_consents").insert({
     consent_id: newId(),
@@ -153,5 +153,8 @@ async function recordConsent(
     consent: JSON.stringify(consent) as unknown as Consent,
     is_test: isTest,
     consented_at: now,
+    approved_by: approval?.approved_by ?? null,
+    approved_at: approval?.approved_at ?? null,
+    approved_consent: approval ? (JSON.stringify(approval.consent) as unknown as Consent) : null,
   });
 }

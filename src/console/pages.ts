@@ -11,6 +11,7 @@ import { clustersPage } from "./pages/clusters.ts";
 import { connectPage } from "./pages/connect/connect.ts";
 import { customerPage, customersPage } from "./pages/connect/customers.ts";
 import { productPage, productsPage } from "./pages/connect/products.ts";
+import { proposalPage, proposalsPage } from "./pages/connect/proposals.ts";
 import { creditPage } from "./pages/credit.ts";
 import { certificateFilePage, delegationPage } from "./pages/delegations/delegation.ts";
 import { delegationsPage } from "./pages/delegations/delegations.ts";
@@ -88,6 +89,8 @@ export const consolePages: readonly Page[] = [
   connectPage,
   productsPage,
   productPage,
+  proposalsPage,
+  proposalPage,
   customersPage,
   customerPage,
   organizationPage,

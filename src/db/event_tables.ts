@@ -165,8 +165,11 @@ export type WebhookRecoveryRow = {
   finished_at: Date | null;
 };
 
-/** Kinds of mails about requests. */
-export type MailKind = "request_waits" | "request_lapses" | "request_decided" | "authority_lent";
+/** Kinds of mails about delegation requests. */
+export type RequestMailKind = "request_waits" | "request_lapses" | "request_decided" | "authority_lent";
+
+/** Kinds of mails about requests, also about proposals to connect a product. */
+export type MailKind = RequestMailKind | "product_proposed";
 
 export type MailTopicRow = { topic_id: string; kind: MailKind; request_id: string; created_at: Date };
 

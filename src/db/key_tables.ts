@@ -108,8 +108,29 @@ export type ConnectCodeRow = {
   code_challenge: string;
   scopes: string[];
   consent: Consent;
+  /** The approval with which a member connects whose role alone does not allow it. */
+  proposal_id: string | null;
   expires_at: Date;
 };
+
+/** A proposal to connect a product, or its approval. */
+export type ConnectProposalRow = {
+  proposal_id: string;
+  account_id: string;
+  platform_id: string;
+  /** The member who proposed last. */
+  proposed_by: string;
+  scopes: string[];
+  account_label: string | null;
+  redirect_uri: string;
+  created_at: Date;
+  /** When the proposal lapses, or when its approval ends. */
+  expires_at: Date;
+} & (
+  | { approved_by: null; approved_at: null; consent: null }
+  /** `consent`: the words that the member read who approved. */
+  | { approved_by: string; approved_at: Date; consent: Consent }
+);
 
 export type ConnectConsentRow = {
   consent_id: string;
@@ -120,6 +141,10 @@ export type ConnectConsentRow = {
   /** Whether the platform was a draft at that time. */
   is_test: boolean;
   consented_at: Date;
+  /** The member who had approved the product in advance, and what this member read. Null: nobody had to. */
+  approved_by: string | null;
+  approved_at: Date | null;
+  approved_consent: Consent | null;
 };
 
 /** The tables of connections, of API keys, and of what leads to customer connections. */
@@ -127,6 +152,7 @@ export type KeyTables = {
   connections: ConnectionRow;
   connect_codes: ConnectCodeRow;
   connect_consents: ConnectConsentRow;
+  connect_proposals: ConnectProposalRow;
   api_keys: ApiKeyRow;
   narrow_keys: NarrowKeyRow;
   key_uses: KeyUseRow;

@@ -231,6 +231,7 @@ async function endAccount(tx: Transaction, accountId: string, personId: string):
   await tx("declared_ceilings").where(own).delete();
   await tx("adoptions").where(own).delete();
   await tx("request_channels").where(own).delete();
+  await tx("connect_proposals").where(own).delete();
   await tx("notices")
     .where({ ...own, state: "waiting" })
     .delete();

@@ -10,9 +10,9 @@ export type SetupsOf = (member: { account_id: string; role: MemberRole }) => str
 /**
  * Reads what members set up. Each entry is `accepted_principals/<platform>`,
  * `cluster_approver/<cluster>/<user>`, `namespace_binding/<cluster>/<namespace>`,
- * `outside_verifiers/<connection>`, `request_channel/<host>`, `platform_adoption/<platform>` or
- * `agent_adoption/<agent>`. A link belongs to its member and to the owner who made it. If nobody knows who
- * set something up, it belongs to each owner.
+ * `outside_verifiers/<connection>`, `product_approval/<platform>`, `request_channel/<host>`,
+ * `platform_adoption/<platform>` or `agent_adoption/<agent>`. A link belongs to its member and to the owner
+ * who made it. If nobody knows who set something up, it belongs to each owner.
  */
 export async function readSetups(db: Database, accountId: string): Promise<SetupsOf> {
   const { rows } = await db.raw<{ rows: { setup: string; maker: string | null; member: string | null }[] }>(
@@ -28,6 +28,9 @@ export async function readSetups(db: Database, accountId: string): Promise<Setup
      union all
      select 'outside_verifiers/' || connection_id, outside_verifiers_by, null
        from connections where account_id = :accountId and removed_at is null and outside_verifiers <> '{}'
+     union all
+     select 'product_approval/' || platform_id, approved_by, null
+       from connect_proposals where account_id = :accountId and approved_at is not null
      union all
      select 'request_channel/' || host, set_by, null from request_channels where account_id = :accountId
      union
@@ -68,6 +71,15 @@ const BINDINGS = `account_id = :accountId and accepted_at is not null and ${kept
 const ADOPTIONS = `account_id = :accountId and ${ownersOnly("confirmed_by")}`;
 const CHANNELS = `account_id = :accountId and ${ownersOnly("set_by")}`;
 const VERIFIERS = `account_id = :accountId and outside_verifiers <> '{}' and ${kept("outside_verifiers_by")}`;
+/**
+ * Approvals of products end when their approver may no longer decide about products, and undecided proposals
+ * when the member leaves.
+ */
+const PROPOSALS = `account_id = :accountId and (proposed_by = :personId and approved_at is null and not :stays
+  or approved_by = :personId and coalesce(
+    (select own_role from accounts where account_id = :personId and account_id = :accountId),
+    (select role from organization_members where organization_id = :accountId and account_id = :personId), 'none')
+    not in ('owner', 'approver'))`;
 /**
  * If an object declares the platform, the object accepted the principals without a maker. These end only with
  * the acceptance of the object's namespace: its maker could have declared them.
@@ -120,6 +132,7 @@ export async function endSetups(tx: Transaction, leaver: Leaver): Promise<void> 
   }
   await tx.raw(`delete from adoptions where ${ADOPTIONS}`, leaver);
   await tx.raw(`delete from request_channels where ${CHANNELS}`, leaver);
+  await tx.raw(`delete from connect_proposals where ${PROPOSALS}`, leaver);
   await tx.raw(
     `update connections set outside_verifiers = '{}', outside_verifiers_by = null where ${VERIFIERS}`,
     leaver,
@@ -135,6 +148,8 @@ export async function findLeftovers(db: Database): Promise<{ accountId: string; 
        union select account_id, accepted_by, false from namespace_bindings
        union select account_id, confirmed_by, true from adoptions
        union select account_id, set_by, true from request_channels
+       union select account_id, approved_by, false from connect_proposals
+       union select account_id, proposed_by, false from connect_proposals where approved_at is null
        union select account_id, accepted_by, false from accepted_principals
        union select account_id, outside_verifiers_by, false from connections) as s
      join accounts a on a.account_id = s.account_id

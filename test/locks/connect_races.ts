@@ -3,7 +3,9 @@ import { connectScene } from "../connect/scene.ts";
 import type { Person, TestApi } from "../support/api.ts";
 import { actingFor, addMember } from "../support/members.ts";
 import { connect, publisher } from "../support/two_companies.ts";
-import { lockConnection, type Owned, type RaceRow, removeConnection, type Sql } from "./races.ts";
+import { lockConnection, NOT_FOUND, type Owned, type RaceRow, removeConnection, type Sql } from "./races.ts";
+
+const PROPOSALS = "/v1/service/connect-proposals";
 
 /** Returns a code of an organization's approver, and the call that exchanges it. */
 async function decided(api: TestApi) {
@@ -26,6 +28,32 @@ async function approval(api: TestApi, given?: Person, accountId?: string) {
   const { consent_hash } = (await acting.get(path)).body;
   const call = () => acting.post(`${path}/approve`, { scopes: ["data:read"], consent_hash });
   return { shop, person, call };
+}
+
+/** Returns a developer of an organization who has read a product's request, and what proposes it. */
+async function proposing(api: TestApi) {
+  const { product, begun } = connectScene(api);
+  const shop = await product();
+  const customer = await api.person({ organization_name: "Analytical Engines" });
+  const developer = await addMember(api, customer.accountId, "developer");
+  const acting = actingFor(developer, customer.accountId);
+  const path = `/v1/service/connect-requests/${(await begun(shop)).requestId}`;
+  const { consent_hash } = (await acting.get(path)).body;
+  return { shop, customer, developer, acting, path, body: { scopes: ["data:read"], consent_hash } };
+}
+
+/** Returns a proposal, an approver, and the call that approves it. */
+async function proposal(api: TestApi) {
+  const proposed = await proposing(api);
+  await proposed.acting.post(`${proposed.path}/propose`, proposed.body);
+  const { customer, shop } = proposed;
+  const approver = await addMember(api, customer.accountId, "approver");
+  const acting = actingFor(approver, customer.accountId);
+  const { items } = (await acting.get(PROPOSALS)).body as { items: Record<string, string>[] };
+  const { proposal_id: proposalId = "", consent_hash } = items[0] ?? {};
+  const path = `${PROPOSALS}/${proposalId}`;
+  const call = () => acting.post(`${path}/approve`, { scopes: ["data:read"], consent_hash });
+  return { shop, customer, approver, proposalId, acting, path, call };
 }
 
 const unpublishing = (platformId: string): { holds: Sql; meanwhile: Sql } => ({
@@ -94,6 +122,94 @@ export const connectRaces: Record<string, RaceRow[]> = {
           holds: ["select from accounts where account_id = $1 for no key update", customer.accountId],
           meanwhile: ["update accounts set connecting = 'owners' where account_id = $1", customer.accountId],
           call,
+        };
+      },
+    },
+  ],
+  propose_connect_request: [
+    {
+      title: "by a developer whom another call removes",
+      gets: ["403 forbidden"],
+      async prepare(api) {
+        const { developer, customer, acting, path, body } = await proposing(api);
+        return {
+          holds: ["select from accounts where account_id = $1 for share", customer.accountId],
+          meanwhile: ["delete from organization_members where account_id = $1", developer.accountId],
+          call: () => acting.post(`${path}/propose`, body),
+        };
+      },
+    },
+    {
+      title: "of a platform that another call unpublishes",
+      gets: ["403 forbidden"],
+      async prepare(api) {
+        const { shop, acting, path, body } = await proposing(api);
+        return { ...unpublishing(shop.platformId), call: () => acting.post(`${path}/propose`, body) };
+      },
+    },
+  ],
+  approve_connect_proposal: [
+    {
+      title: "by an approver who loses the role",
+      gets: ["403 forbidden"],
+      async prepare(api) {
+        const { customer, approver, call } = await proposal(api);
+        return {
+          holds: ["select from accounts where account_id = $1 for no key update", customer.accountId],
+          meanwhile: [
+            "update organization_members set role = 'auditor' where account_id = $1",
+            approver.accountId,
+          ],
+          call,
+        };
+      },
+    },
+    {
+      title: "of a platform that another call unpublishes",
+      gets: NOT_FOUND,
+      async prepare(api) {
+        const { shop, call } = await proposal(api);
+        return { ...unpublishing(shop.platformId), call };
+      },
+    },
+    {
+      title: "that another call declines",
+      gets: NOT_FOUND,
+      async prepare(api) {
+        const { proposalId, call } = await proposal(api);
+        return {
+          holds: ["select from connect_proposals where proposal_id = $1 for share", proposalId],
+          meanwhile: ["delete from connect_proposals where proposal_id = $1", proposalId],
+          call,
+        };
+      },
+    },
+  ],
+  end_connect_proposal: [
+    {
+      title: "by an approver who loses the role",
+      gets: ["403 forbidden"],
+      async prepare(api) {
+        const { customer, approver, acting, path } = await proposal(api);
+        return {
+          holds: ["select from accounts where account_id = $1 for no key update", customer.accountId],
+          meanwhile: [
+            "update organization_members set role = 'auditor' where account_id = $1",
+            approver.accountId,
+          ],
+          call: () => acting.delete(path),
+        };
+      },
+    },
+    {
+      title: "that another call ends",
+      gets: NOT_FOUND,
+      async prepare(api) {
+        const { proposalId, acting, path } = await proposal(api);
+        return {
+          holds: ["select from connect_proposals where proposal_id = $1 for share", proposalId],
+          meanwhile: ["delete from connect_proposals where proposal_id = $1", proposalId],
+          call: () => acting.delete(path),
         };
       },
     },

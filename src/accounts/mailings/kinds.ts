@@ -11,13 +11,18 @@ import type { MailKind } from "../../db/tables.ts";
  * - `request_decided`: somebody else decided a request, or it lapsed. Goes to the person who asked.
  *
  * - `authority_lent`: a request was approved. Goes to the person who approved it.
+ *
+ * - `product_proposed`: a member proposed to connect a product. Goes to everybody who may connect it.
  */
 export const mailKinds = [
   "request_waits",
   "request_lapses",
   "request_decided",
   "authority_lent",
+  "product_proposed",
 ] as const satisfies MailKind[];
+/** The kinds of mails about delegation requests. */
+export const requestMailKinds = mailKinds.filter((kind) => kind !== "product_proposed");
 export type { MailKind } from "../../db/tables.ts";
 
 /** How often a person gets a kind of mail. With `daily`, at most one mail a day has everything new. */

@@ -102,6 +102,12 @@ select account_id as person from accounts where account_id = r.account_id and ow
 union all
 select account_id from organization_members where organization_id = r.account_id and role in ('owner', 'approver')`;
 
+const CONNECTORS = `
+select account_id as person from accounts where account_id = r.account_id and own_role = 'owner'
+union all
+select account_id from organization_members where organization_id = r.account_id
+  and role in ('owner', case a.connecting when 'owners_and_approvers' then 'approver' end)`;
+
 /** Locks rows in the order of {@link changeChoice}. */
 const SPREAD = `
 with topic as (
@@ -122,6 +128,11 @@ with topic as (
     select account_id, 'channel' from request_channels where account_id = r.account_id and t.kind = 'request_waits'
   ) as p
   where p.person is not null
+  union all
+  select m.person, r.account_id, t.kind, t.request_id, t.topic_id, t.created_at
+  from topic t join connect_proposals r on r.proposal_id = case t.kind when 'product_proposed' then t.request_id::uuid end
+  join accounts a on a.account_id = r.account_id
+  cross join lateral (${CONNECTORS}) as m
 ), grouped as (
   select w.person, w.account_id, w.kind, array_agg(w.request_id order by w.topic_id) as ids
   from wanted w left join mail_choices c on c.account_id = w.person and c.kind = w.kind

@@ -16,6 +16,7 @@ const choices = z.object({
   request_lapses: mailChoice.describe("A request lapses within a day, or has lapsed"),
   request_decided: mailChoice.describe("A request of the person was decided or lapsed"),
   authority_lent: mailChoice.describe("The person approved a request"),
+  product_proposed: mailChoice.describe("A member proposed a product"),
 } satisfies Record<MailKind, typeof mailChoice>);
 
 /** How often a person gets each kind of mail, as the API returns it. */
@@ -47,8 +48,8 @@ function choicesRoute({ db }: Deps): Route {
 async function shownChoices(db: Database, accountId: string): Promise<Record<MailKind, MailChoice>> {
   const chosen = await readChoices(db, accountId);
   const { request_waits = "every", request_lapses = "every" } = chosen;
-  const { request_decided = "every", authority_lent = "every" } = chosen;
-  return { request_waits, request_lapses, request_decided, authority_lent };
+  const { request_decided = "every", authority_lent = "every", product_proposed = "every" } = chosen;
+  return { request_waits, request_lapses, request_decided, authority_lent, product_proposed };
 }
 
 function changeRoute({ db, clock }: Deps): Route {

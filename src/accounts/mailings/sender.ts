@@ -3,6 +3,7 @@ import { type Clock, inTime } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import type { Logger } from "../../log.ts";
 import { describeMailError, isRefusedForGood, type Mail, type Mailer } from "../mail/smtp.ts";
+import { proposalMail } from "./proposals.ts";
 import {
   type ClaimedMail,
   claimMails,
@@ -47,14 +48,9 @@ export async function sendMailings(deps: MailingDeps, count: number): Promise<bo
 async function attempt(deps: MailingDeps, mailing: ClaimedMail): Promise<void> {
   const { db, clock, log, measure } = deps;
   const { person_id, kind, choice } = mailing;
-  const { subjects, total } = await readSubjects(db, mailing, clock.now());
-  const [first, ...others] = subjects;
-  if (first === undefined || choice === "off") return recordNeedless(db, mailing, clock.now());
-  const outcome = await send(
-    deps,
-    mailing,
-    mailContent(kind, [first, ...others], { now: clock.now(), total }),
-  );
+  const content = await contentOf(db, mailing, clock.now());
+  if (content === undefined || choice === "off") return recordNeedless(db, mailing, clock.now());
+  const outcome = await send(deps, mailing, content);
   if (outcome === "sent") {
     await recordMailed(db, mailing, clock.now());
     return measure("sent");
@@ -66,6 +62,15 @@ async function attempt(deps: MailingDeps, mailing: ClaimedMail): Promise<void> {
   const state = await recordUnmailed(db, mailing, clock.now());
   measure(state === "failed" ? "failed" : "retried");
   if (state === "failed") log.error({ account_id: person_id, kind }, "a mail about requests failed for good");
+}
+
+/** Returns what a mail says now, or `undefined` if nothing needs it any longer. */
+async function contentOf(db: Database, mailing: ClaimedMail, now: Date): Promise<MailContent | undefined> {
+  const { kind } = mailing;
+  if (kind === "product_proposed") return proposalMail(db, mailing, now);
+  const { subjects, total } = await readSubjects(db, { ...mailing, kind }, now);
+  const [first, ...others] = subjects;
+  return first && mailContent(kind, [first, ...others], { now, total });
 }
 
 /** Returns `refused` if the server will never accept this mail, for example because the address is gone. */

@@ -1,7 +1,6 @@
 import { accountNameOf, type Database, platformOf } from "../../db/database.ts";
-import type { MailingQueueRow } from "../../db/tables.ts";
+import type { MailingQueueRow, RequestMailKind } from "../../db/tables.ts";
 import type { ScopeDescriptions } from "../../input/platform_fields.ts";
-import type { MailKind } from "./kinds.ts";
 
 /** A request that a mail mentions, in its current state. */
 export type Subject = {
@@ -37,10 +36,9 @@ export type Subject = {
 };
 
 /** The person whom a mail reaches, the account that it is about, and what waits. */
-type WaitingMail = Pick<
-  MailingQueueRow,
-  "person_id" | "account_id" | "kind" | "request_ids" | "omitted_since"
->;
+type WaitingMail = Pick<MailingQueueRow, "person_id" | "account_id" | "request_ids" | "omitted_since"> & {
+  kind: RequestMailKind | "channel";
+};
 
 /** Whether a person may still act for the account, with one of these roles. */
 const roleIn = (roles: string) => `coalesce(
@@ -54,7 +52,7 @@ const WAITS = `r.status = 'pending' and r.expires_at > :now and ${DECIDES}
 
 const LAPSED = "r.status in ('pending', 'expired') and r.lapse_noted_at is not null";
 
-const CONDITIONS: Record<MailKind | "channel", string> = {
+const CONDITIONS: Record<RequestMailKind | "channel", string> = {
   channel: "r.status = 'pending' and r.expires_at > :now",
   request_waits: WAITS,
   request_lapses: `(${WAITS} and r.lapse_noted_at is null
@@ -64,7 +62,7 @@ const CONDITIONS: Record<MailKind | "channel", string> = {
 };
 
 /** When the thing happened that a kind of mail is about. */
-const TIMES: Record<MailKind | "channel", string> = {
+const TIMES: Record<RequestMailKind | "channel", string> = {
   channel: "r.created_at",
   request_waits: "r.created_at",
   request_lapses: "coalesce(r.lapse_noted_at, r.reminded_at)",

@@ -1,7 +1,7 @@
 import { addSeconds } from "../../clock.ts";
+import type { RequestMailKind } from "../../db/tables.ts";
 import { byRisk } from "../../protocol/documents/scope_risk.ts";
 import { SCOPE_WORDS } from "../../protocol/documents/scope_words.ts";
-import type { MailKind } from "./kinds.ts";
 import type { Subject } from "./subjects.ts";
 import { dayOf, endOn, lengthOf, SOON_SECONDS } from "./times.ts";
 
@@ -23,7 +23,7 @@ export type MailContent = {
 export type ExactItem = { label: string; exact: string };
 
 /** Items that a mail lists. It gives the number of all others. */
-const LISTED = 10;
+export const LISTED = 10;
 
 /** Requests of one account. */
 type Subjects = readonly [Subject, ...Subject[]];
@@ -33,14 +33,14 @@ type Subjects = readonly [Subject, ...Subject[]];
  * `now` is when it is sent.
  */
 export function mailContent(
-  kind: MailKind,
+  kind: RequestMailKind,
   subjects: Subjects,
   { now, total }: { now: Date; total: number },
 ): MailContent {
   return total === 1 ? ONE[kind](subjects[0], now) : MANY[kind](subjects, total, now);
 }
 
-const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
+const ONE: Record<RequestMailKind, (subject: Subject, now: Date) => MailContent> = {
   request_waits: (subject, now) => waiting(subject, now),
   request_lapses(subject, now) {
     if (subject.status === "lapsed") return lapsed(subject);
@@ -99,7 +99,7 @@ const ONE: Record<MailKind, (subject: Subject, now: Date) => MailContent> = {
   },
 };
 
-const MANY: Record<MailKind, (subjects: Subjects, total: number, now: Date) => MailContent> = {
+const MANY: Record<RequestMailKind, (subjects: Subjects, total: number, now: Date) => MailContent> = {
   request_waits: (subjects, total) =>
     several(subjects, total, `${total} requests to act for ${nameOf(subjects[0])} wait for a decision`),
   request_lapses: (subjects, total, now) => ({
@@ -214,7 +214,10 @@ function countOf({ approved_scope, requested_scope }: Subject): string {
 }
 
 /** Returns scopes in words. A custom scope has its platform's label, in quotes. Sensitive ones come first. */
-function wordsOf(scopes: readonly string[], { scope_descriptions: said }: Subject): string[] {
+export function wordsOf(
+  scopes: readonly string[],
+  { scope_descriptions: said }: Pick<Subject, "scope_descriptions">,
+): string[] {
   const describedAs = (scope: string) => (Object.hasOwn(said, scope) ? said[scope] : undefined);
   const inOrder = byRisk(scopes, (scope) => describedAs(scope)?.sensitive === true);
   const words = inOrder.map(

@@ -9,6 +9,7 @@ import type { NamespaceBindingAnswer } from "../../clusters/namespace_routes.ts"
 import type { CustomerAnswer } from "../../connect/customer_routes.ts";
 import type { ConnectRequestAnswer } from "../../connect/decision_routes.ts";
 import type { ProductAnswer } from "../../connect/product_routes.ts";
+import type { ProposalAnswer } from "../../connect/proposal_routes.ts";
 import type { UseAnswer } from "../../delegations/certificates/certificate_use.ts";
 import type { ChainAnswer } from "../../delegations/certificates/check_certificate_route.ts";
 import type { CertificateAnswer, RequestAnswer } from "../../delegations/delegation_answers.ts";
@@ -162,6 +163,10 @@ export type Answers = {
   rotate_customer_key: RotatedKey;
   remove_customer: { removed_at: string };
   approve_connect_request: { redirect_to: string };
+  propose_connect_request: { redirect_to: string };
+  list_connect_proposals: PageOf<ProposalAnswer>;
+  approve_connect_proposal: { proposal_id: string };
+  end_connect_proposal: { proposal_id: string };
 };
 
 /** An operation that pages may call. */

@@ -26,12 +26,54 @@ export const CONNECT = {
   connect: "Connect",
   decline: "Do not connect",
   back: (origin: string) => `Either way, you return to ${origin}.`,
-  roleLooks: "Only owners and approvers connect products for this organization. Ask one of them.",
+  roleLooks: "Your role neither connects nor proposes this product for this organization.",
+  propose: "Propose",
+  proposeLead:
+    "Your role does not connect products for this organization. You can propose this one. Those who may connect it get a mail. You then return without a connection. After an approval, come here again from the product: one click connects.",
+  proposeMore: "Propose more than was approved",
+  approvedBy: (who: string) => `${who} approved this product for you. One click connects it.`,
+};
+
+/** Texts of the pages about products that members propose to connect. */
+export const PROPOSALS = {
+  title: "Proposed and approved products",
+  lead: "Products that members would like to connect. Developers can connect an approved product with one click for 30 days.",
+  none: "No product is proposed or approved.",
+  product: "Product",
+  publisher: "Publisher",
+  state: "State",
+  states: {
+    proposed: "waits for a decision",
+    approved: "approved",
+    changed: "approved, but the product has changed since",
+  },
+  changedLead:
+    "The product has changed since the approval, so the approval has no effect. Somebody can propose it again.",
+  by: "Proposed by",
+  when: "Proposed",
+  approvedBy: "Approved by",
+  lapses: "Lapses",
+  ends: "Approval ends",
+  back: "Returns to",
+  about: "About it",
+  scopes: "Its agents may be lent at most",
+  scopesHint: "Clear what you will never lend.",
+  lendsNothing: "Connecting lends nothing yet. Each agent must ask first, and can be refused.",
+  approveTitle: "Approve it",
+  approveLead:
+    "For 30 days, developers of this organization can connect this product with these scopes. You can end the approval at any time. It also ends when you may no longer connect products.",
+  approve: "Approve",
+  decline: "Decline",
+  declineLead: "Nothing happens. The product does not learn that it was proposed.",
+  end: "End the approval",
+  endLead: "Nobody can connect the product with it any longer. An existing connection stays.",
+  roleLooks: "Only those who may connect products for this organization decide about this.",
 };
 
 /** Texts of the pages about the products to which an account is connected. */
 export const PRODUCTS = {
   navigation: "Products",
+  proposals: "Proposed and approved products",
   title: "Connected products",
   lead: "Products of other companies that may make agents for you and ask you to lend them authority. You can narrow or end each connection.",
   none: "No product is connected. A product that supports it has a button that leads you here.",
@@ -53,6 +95,7 @@ export const PRODUCTS = {
   narrow: "Narrow",
   consent: "What was read when it was connected",
   consentBy: (who: string) => `${who} connected it on`,
+  approvedBy: (who: string | null) => `${who ?? "A former member"} had approved it on`,
   consentByUnknown: "Connected on",
   offered: "It asked for at most",
   endAll: "End all connections",
@@ -97,6 +140,8 @@ export const CUSTOMERS = {
 
 /** Notices of the pages about products and customers. */
 export const PRODUCT_NOTICES = {
+  proposal_approved: "Approved. A developer can connect it now.",
+  proposal_ended: "Declined or ended.",
   customer_ended: "The customer's connection has ended.",
   product_narrowed: "Its agents can be lent less from now on.",
   products_ended: "All connections have ended. No decision allows the agents of these products anything.",

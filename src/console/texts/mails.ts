@@ -47,6 +47,7 @@ export const MAILS = {
     request_lapses: "A request lapses tomorrow or has lapsed, and nobody has decided",
     request_decided: "Somebody decided what you asked for, or it lapsed",
     authority_lent: "You approved a request",
+    product_proposed: "A member proposes to connect a product, and you may",
   },
   choices: { every: "Every time", daily: "At most once a day for each account", off: "Never" },
   save: "Save",

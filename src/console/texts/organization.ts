@@ -147,6 +147,7 @@ export const ORGANIZATION = {
     cluster_approver: "User of a cluster who decides",
     namespace_binding: "Namespace that acts for the organization",
     outside_verifiers: "Verifiers elsewhere whose challenges agents answer",
+    product_approval: "Approval of a product that developers may connect",
     request_channel: "Channel that gets new requests",
     platform_adoption: "Confirmation that an object may take over a platform",
     agent_adoption: "Confirmation that an object may take over an agent",

@@ -3,7 +3,7 @@ import { ACTIVITY } from "./activity.ts";
 import { ADOPTION, AGENT, AGENT_NOTICES, AGENTS, FIRST_STEPS } from "./agents.ts";
 import { CALLBACKS, WEBHOOK_SECRET } from "./callbacks.ts";
 import { CLUSTERS } from "./clusters.ts";
-import { CONNECT, CUSTOMERS, PRODUCT_NOTICES, PRODUCTS } from "./connect.ts";
+import { CONNECT, CUSTOMERS, PRODUCT_NOTICES, PRODUCTS, PROPOSALS } from "./connect.ts";
 import { EXPLAIN, REASONS, TRY_IT, whyDenied } from "./decisions.ts";
 import { ASKING, DELEGATION, DELEGATION_NOTICES, DELEGATIONS, REVOKE, REVOKE_MANY } from "./delegations.ts";
 import { DELIVERIES, RECOVERIES } from "./deliveries.ts";
@@ -70,6 +70,7 @@ export const texts = {
   credit: CREDIT,
   connect: CONNECT,
   products: PRODUCTS,
+  proposals: PROPOSALS,
   customers: CUSTOMERS,
   listing: {
     pages: "Pages",

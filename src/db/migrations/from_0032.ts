@@ -93,7 +93,7 @@ const MAILS = `
 -- What happened to requests, until the sender has found the people who get a mail about it.
 create table mail_topics (
   topic_id bigint generated always as identity primary key,
-  kind text not null check (kind in ('request_waits', 'request_lapses', 'request_decided', 'authority_lent')),
+  kind text not null check (kind in ('request_waits', 'request_lapses', 'request_decided', 'authority_lent', 'product_proposed')),
   request_id text not null,
   created_at timestamptz not null
 );
@@ -101,7 +101,7 @@ create table mail_topics (
 -- How often a person gets each kind of mail. Without a row: every time.
 create table mail_choices (
   account_id uuid not null references accounts on delete cascade,
-  kind text not null check (kind in ('request_waits', 'request_lapses', 'request_decided', 'authority_lent')),
+  kind text not null check (kind in ('request_waits', 'request_lapses', 'request_decided', 'authority_lent', 'product_proposed')),
   choice text not null check (choice in ('every', 'daily', 'off')),
   primary key (account_id, kind)
 );
@@ -111,7 +111,8 @@ create table mailing_queues (
   person_id uuid not null references accounts on delete cascade,
   account_id uuid not null references accounts on delete cascade,
   -- A message to the account's channel has the account as its person.
-  kind text not null check (kind in ('request_waits', 'request_lapses', 'request_decided', 'authority_lent', 'channel')),
+  kind text not null check (kind in
+    ('request_waits', 'request_lapses', 'request_decided', 'authority_lent', 'product_proposed', 'channel')),
   request_ids text[] not null default '{}',
   -- How many further requests wait that request_ids has no room for, and since when.
   omitted integer not null default 0,

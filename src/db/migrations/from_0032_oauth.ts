@@ -25,6 +25,8 @@ create table connect_codes (
   scopes text[] not null,
   -- What the person read.
   consent jsonb not null,
+  -- The approval with which a member connects whose role alone does not allow it.
+  proposal_id uuid,
   expires_at timestamptz not null
 );
 create index on connect_codes (expires_at);
@@ -39,7 +41,47 @@ create table connect_consents (
   consent jsonb not null,
   -- Whether the platform was a draft, so that this is a test.
   is_test boolean not null,
-  consented_at timestamptz not null
+  consented_at timestamptz not null,
+  -- The member who had approved the product in advance, and what this member read. Null: nobody had to.
+  approved_by uuid,
+  approved_at timestamptz,
+  approved_consent jsonb,
+  check (num_nonnulls(approved_by, approved_at, approved_consent) in (0, 3))
 );
 create index on connect_consents (connection_id);
+
+-- Products that members of an organization propose to connect, and the approvals of these.
+create table connect_proposals (
+  proposal_id uuid primary key,
+  account_id uuid not null references accounts,
+  platform_id uuid not null references platforms,
+  -- The member who proposed last. No reference, because the account may be deleted later.
+  proposed_by uuid not null,
+  -- The chosen scopes, and what the request of the product contained.
+  scopes text[] not null,
+  account_label text,
+  redirect_uri text not null,
+  created_at timestamptz not null,
+  -- When the proposal lapses, or when its approval ends.
+  expires_at timestamptz not null,
+  approved_by uuid,
+  approved_at timestamptz,
+  -- What the member read who approved.
+  consent jsonb,
+  check (num_nonnulls(approved_by, approved_at, consent) in (0, 3))
+);
+create unique index on connect_proposals (account_id, platform_id, (approved_at is null));
+create index on connect_proposals (platform_id);
+create index on connect_proposals (expires_at);
+
+-- Proposals and approvals end when the platform is no longer published as it was, whichever process changes it.
+create function end_proposals() returns trigger language plpgsql as $$
+begin
+  delete from connect_proposals where platform_id = new.platform_id;
+  return null;
+end $$;
+create trigger platforms_withdrawn after update of publish_state, published_domain, removed_at on platforms
+  for each row when (old.publish_state = 'published' and (new.publish_state <> 'published'
+    or new.published_domain is distinct from old.published_domain or new.removed_at is not null))
+  execute function end_proposals();
 `;

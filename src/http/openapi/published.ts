@@ -126,9 +126,9 @@ function describeSuccess(operation: Operation, links: Record<string, Json>): voi
 }
 
 /**
- * Error codes that the default response describes: those of every route, of malformed calls, of missing
- * credentials, of callers whose role does not allow the call, of ids that name nothing, and of keys that were
- * used for another call. A response with further codes lists only these.
+ * Error codes that the default response describes. They are those of every route, of malformed calls, of
+ * missing credentials, of callers whose role does not allow the call, of ids that name nothing, and of keys
+ * that were used for another call. A response with further codes lists only these.
  */
 export const DEFAULT_CODES: readonly string[] = [
   ...EVERY_ROUTE,

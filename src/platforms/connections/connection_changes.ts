@@ -16,6 +16,7 @@ import {
 } from "../platform_record.ts";
 import { syncVault, type VaultSyncDeps } from "../sync_vault.ts";
 import type { Party } from "./connection_acts.ts";
+import { endApprovals } from "./customer_connections.ts";
 import { endTogether } from "./end_connections.ts";
 
 /** A change of a connection. Omitted members stay unchanged. */
@@ -112,14 +113,18 @@ export async function endCustomerConnection(
   const find = (db: Database | Transaction) =>
     db("connections")
       .where({ connection_id: connectionId, ...party })
-      .first("removed_at");
+      .first("removed_at", "product_id");
   // Before the lock, so that nobody can lock the connection of others.
   if ((await find(deps.db)) === undefined) throw new ApiError("not_found");
   const by = "customer_account_id" in party ? "customer" : "publisher";
   return remove(deps, { connectionId, by }, async (tx) => {
     const row = await find(tx);
     if (row === undefined) throw new ApiError("not_found");
-    return row.removed_at ?? [];
+    if (row.removed_at !== null) return row.removed_at;
+    if ("customer_account_id" in party) {
+      await endApprovals(tx, { accountId: party.customer_account_id, platformId: row.product_id });
+    }
+    return [];
   });
 }
 
@@ -135,6 +140,7 @@ export async function endCustomerConnections(deps: RetireDeps, customerAccountId
       .forNoKeyUpdate()
       .select("connection_id");
     const ids = rows.map(({ connection_id }) => connection_id);
+    await endApprovals(tx, { accountId: customerAccountId });
     const end = { by: "customer", now: deps.clock.now() } as const;
     return { ids, retired: await endTogether(tx, deps.secretBox, ids, end) };
   });

@@ -195,11 +195,29 @@ export async function emitChanged(
   return true;
 }
 
+/**
+ * Ends the approvals with which developers of a customer could connect products again, or that of one
+ * product. The customer does this with each connection that it narrows or ends, so that no developer undoes
+ * it alone.
+ */
+export async function endApprovals(
+  tx: Transaction,
+  { accountId, platformId }: { accountId: string; platformId?: string | null },
+): Promise<void> {
+  await tx("connect_proposals")
+    .where({ account_id: accountId, ...(platformId != null && { platform_id: platformId }) })
+    .whereNotNull("approved_at")
+    .delete();
+}
+
 /** Erases the names under which publishers know accounts, and the labels that publishers gave to them. */
 export async function forgetCustomers(tx: Transaction, accountIds: readonly string[]): Promise<void> {
   const theirs = () => tx("connections").whereIn("customer_account_id", [...accountIds]);
   await tx("connect_consents")
     .whereIn("connection_id", theirs().select("connection_id"))
-    .update({ consent: tx.raw(`consent || '{"account_label": null}'`) as never });
+    .update({
+      consent: tx.raw(`consent || '{"account_label": null}'`) as never,
+      approved_consent: tx.raw(`approved_consent || '{"account_label": null}'`) as never,
+    });
   await theirs().update({ customer_name: "Deleted account" });
 }

@@ -1,11 +1,12 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { mailKinds } from "../../../src/accounts/mailings/kinds.ts";
+import { requestMailKinds } from "../../../src/accounts/mailings/kinds.ts";
 import { renderMail } from "../../../src/accounts/mailings/render.ts";
 import type { Subject } from "../../../src/accounts/mailings/subjects.ts";
 import { mailContent } from "../../../src/accounts/mailings/texts.ts";
 import { linkContent } from "../../../src/accounts/notices/links.ts";
 import { noticeContent } from "../../../src/accounts/notices/texts.ts";
+import type { RequestMailKind } from "../../../src/db/event_tables.ts";
 import { violations } from "../../console/support/axe.ts";
 import { program } from "../../console/support/in_chromium.ts";
 import { startChromium } from "../../support/chromium.ts";
@@ -18,7 +19,7 @@ const occurred_at = NOW.toISOString();
 const place = { ...PLACE, word: "service", contact: "help@example.test" };
 const owner = { organization_name: NAME };
 
-function requestMail(kind: (typeof mailKinds)[number], fields: Partial<Subject>, total: number) {
+function requestMail(kind: RequestMailKind, fields: Partial<Subject>, total: number) {
   const each = subject({
     ...{ agent_name: NAME, platform_name: NAME, organization_name: NAME, asked_by: `${NAME}@example.com` },
     ...{ requested_scope: [`custom:${NAME}`, "payments:send"], approved_scope: [`custom:${NAME}`] },
@@ -33,7 +34,7 @@ const link = { account_id, cluster: NAME, username: NAME, member: `${NAME}@examp
 
 const MAILS = {
   ...Object.fromEntries(
-    mailKinds.flatMap((kind) => [
+    requestMailKinds.flatMap((kind) => [
       [kind, requestMail(kind, { status: kind.endsWith("s") ? "pending" : "approved" }, 1)],
       [`${kind} of many`, requestMail(kind, {}, 230)],
     ]),

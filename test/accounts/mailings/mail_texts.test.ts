@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { mailKinds } from "../../../src/accounts/mailings/kinds.ts";
+import { requestMailKinds } from "../../../src/accounts/mailings/kinds.ts";
 import { renderMail } from "../../../src/accounts/mailings/render.ts";
 import type { Subject } from "../../../src/accounts/mailings/subjects.ts";
 import { mailContent } from "../../../src/accounts/mailings/texts.ts";
@@ -55,7 +55,7 @@ test("a mail about a published platform names its organization and verified doma
   );
 });
 
-test.each(mailKinds)("a mail of the kind %s contains no link that strangers chose", (kind) => {
+test.each(requestMailKinds)("a mail of the kind %s contains no link that strangers chose", (kind) => {
   const names = [
     "https://evil.example/x",
     "evil.example",

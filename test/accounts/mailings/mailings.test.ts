@@ -321,6 +321,7 @@ describe("a person's choice", () => {
       request_lapses: "every",
       request_decided: "every",
       authority_lent: "every",
+      product_proposed: "every",
     };
     expect((await person.client.get(path)).body).toEqual(all);
     const changed = await person.client.call("PATCH", path, { body: { authority_lent: "off" } });

@@ -120,7 +120,7 @@ describe("the page on which a person connects a product", () => {
     expect(page.words).toContain(`From ✓ ${shop.domain}`);
   });
 
-  test("lets owners and approvers connect for an organization, and tells a developer to ask them", async () => {
+  test("lets owners and approvers connect for an organization, and lets a developer propose", async () => {
     const owner = await api.person({ organization_name: "Bakers" });
     const developer = await addMember(api, owner.accountId, "developer");
     const approver = await addMember(api, owner.accountId, "approver");
@@ -129,7 +129,7 @@ describe("the page on which a person connects a product", () => {
     const { open } = browserOf(api, developer.client);
     expect((await open(path)).element("link", /<a href="([^"]*)"><bdi>Bakers/)).toBe(theirs);
     const looks = await open(theirs);
-    expect(looks.words).toContain("Only owners and approvers connect products for this organization.");
+    expect(looks.words).toContain("You can propose this one.");
     expect(looks.text).not.toContain("form-connect");
     expect(looks.element("link", /<a class="button quiet" href="(https:[^"]*)"/)).toContain("access_denied");
     const page = await browserOf(api, approver.client).open(theirs);

@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { addSeconds } from "../../../src/clock.ts";
+import { proposeConnect } from "../../../src/connect/proposals.ts";
 import { connectScene } from "../../connect/scene.ts";
 import type { TestApi } from "../../support/api.ts";
+import { addMember } from "../../support/members.ts";
 import { delegated, registerPlatform, selfRequest } from "../../support/platform_world.ts";
 import { connect, publisher } from "../../support/two_companies.ts";
 import { delegationViewer } from "../delegations/delegation_viewer.ts";
@@ -38,6 +40,17 @@ async function connectedViewer(api: TestApi): Promise<Seen> {
   const shop = await product();
   const { body } = await exchange(shop, await code(shop, person));
   return { ...browserOf(api, person.client), ids: { connection: String(body.connection_id) } };
+}
+
+/** An owner of an organization, in which a developer has proposed a product. */
+async function proposalViewer(api: TestApi): Promise<Seen> {
+  const person = await api.person({ organization_name: "Analytical Engines" });
+  const developer = await addMember(api, person.accountId, "developer");
+  const { product, begun, deps } = connectScene(api);
+  const { requestId } = await begun(await product());
+  const member = { accountId: person.accountId, personId: developer.accountId };
+  const { proposal } = await proposeConnect(deps(), member, requestId, { scopes: ["data:read"] });
+  return { ...browserOf(api, person.client), ids: { proposal: proposal.proposal_id } };
 }
 
 /** A publisher with a customer. */
@@ -119,6 +132,8 @@ export const visits: Record<string, Reached> = {
   credit: { viewer: "busy", path: "/console/credit" },
   products: { viewer: connectedViewer, path: "/console/products" },
   product: { viewer: connectedViewer, path: ({ connection }) => `/console/products/${connection}` },
+  proposals: { viewer: proposalViewer, path: "/console/proposals" },
+  proposal: { viewer: proposalViewer, path: ({ proposal }) => `/console/proposals/${proposal}` },
   customers: { viewer: publisherViewer, path: ({ platform }) => `/console/platforms/${platform}/customers` },
   customer: {
     viewer: publisherViewer,

@@ -44,6 +44,7 @@ export function idsOf(scene: Scene): Record<string, string> {
     invitation_id: scene.invitationId,
     domain: scene.domain,
     connect_request: scene.connectRequest,
+    proposal_id: scene.proposalId,
     event_id: scene.receiptId,
     delivery_id: scene.deliveryId,
     recovery_id: scene.recoveryId,

@@ -72,6 +72,7 @@ export const otherwise: Record<string, { answers: string; own?: string; customer
   ),
   "get_principal path.human_id": { answers: "200", why: "public keys are public" },
   "get_revocation_list path.human_id": { answers: "200", why: "revocation lists are public" },
+  "list_connect_proposals query.proposal_id": { answers: "nothing", why: "a list" },
   "list_delegations query.connection_id": { answers: "nothing", why: "a list" },
   "list_delegations query.agent_id": { answers: "nothing", why: "a list" },
   "list_delegations query.platform_id": { answers: "nothing", why: "a list" },

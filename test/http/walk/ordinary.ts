@@ -4,7 +4,7 @@ import { approveConnect } from "../../../src/connect/approve_connect.ts";
 import { partNames } from "../../../src/installation/installation.ts";
 import { changeAddress, deleteAccount } from "../../support/account_codes.ts";
 import type { TestApi } from "../../support/api.ts";
-import { addMember } from "../../support/members.ts";
+import { actingFor, addMember } from "../../support/members.ts";
 import { registerPlatform } from "../../support/platform_world.ts";
 import { connect } from "../../support/two_companies.ts";
 import { agentPath, delegationCalls } from "./delegation_calls.ts";
@@ -69,6 +69,14 @@ async function readByCustomer(api: TestApi, scene: Scene) {
   await addMember(api, scene.person.accountId, "auditor", customer);
   const path = `/v1/service/connect-requests/${requestId}`;
   return { customer, path, answer: await customer.client.get(path) };
+}
+
+const PROPOSALS = "/v1/service/connect-proposals";
+
+/** Returns a new developer of an account, acting for it. */
+async function developerOf(api: TestApi, { accountId }: Scene["person"]) {
+  const developer = await addMember(api, accountId, "developer");
+  return { acting: actingFor(developer, accountId) };
 }
 
 /** Connects a new customer to the scene's platform. */
@@ -354,6 +362,22 @@ export const ordinaryCalls: Record<string, Calls> = {
     const body = { scopes: [SCOPE], consent_hash: String(answer.body.consent_hash) };
     return [await customer.client.post(`${path}/approve`, body)];
   },
+  propose_connect_request: async (api, { person, connectRequest }) => {
+    const { acting } = await developerOf(api, person);
+    const path = `/v1/service/connect-requests/${connectRequest}`;
+    const { consent_hash } = (await acting.get(path)).body;
+    return [await acting.post(`${path}/propose`, { scopes: [SCOPE], consent_hash })];
+  },
+  list_connect_proposals: async (_, { person }) => [await person.client.get(PROPOSALS)],
+  approve_connect_proposal: async (_, { person, proposalId }) => {
+    const { items } = (await person.client.get(`${PROPOSALS}?proposal_id=${proposalId}`)).body;
+    const [{ consent_hash }] = items as [{ consent_hash: string }];
+    const body = { scopes: [SCOPE], consent_hash };
+    return [await person.client.post(`${PROPOSALS}/${proposalId}/approve`, body)];
+  },
+  end_connect_proposal: async (_, { person, proposalId }) => [
+    await person.client.call("DELETE", `${PROPOSALS}/${proposalId}`),
+  ],
   list_connected_products: async (api, scene) => [
     await (await connectedTo(api, scene)).person.client.get("/v1/service/connected-products"),
   ],

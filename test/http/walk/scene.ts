@@ -60,6 +60,8 @@ export type Scene = {
   keyed(method: string, path: string, body?: unknown, options?: CallOptions): Promise<HttpAnswer>;
   /** A request by which the platform asks to be connected. */
   connectRequest: string;
+  /** The account's proposal to connect that platform. */
+  proposalId: string;
   challenge(): Promise<string>;
   /** Returns the body with which the agent asks. */
   asking(): {
@@ -97,6 +99,7 @@ export async function setScene(
     ...scene,
     ...(await keyedObjects(scene)),
     connectRequest: await askedToConnect(api),
+    proposalId: await proposedBy(api, person),
     sessionId: String(elsewhere?.session_id),
     ...(await sent(api, platform)),
     ...(organization
@@ -116,6 +119,20 @@ function askedToConnect(api: TestApi): Promise<string> {
   const known = asking.get(api) ?? askToConnect(api);
   asking.set(api, known);
   return known;
+}
+
+/** Stores a person's proposal to connect the platform of {@link askedToConnect}. Returns its id. */
+async function proposedBy(api: TestApi, { accountId }: Person): Promise<string> {
+  const proposal_id = randomUUID();
+  const [request = ""] = (await askedToConnect(api)).split(".");
+  const { platformId, redirectUri } = JSON.parse(Buffer.from(request, "base64url").toString());
+  const key = { account_id: accountId, platform_id: platformId };
+  await api.db("connect_proposals").where(key).delete();
+  await api.db("connect_proposals").insert({
+    ...{ proposal_id, ...key, proposed_by: accountId, scopes: [SCOPE], redirect_uri: redirectUri },
+    ...{ created_at: api.clock.now(), expires_at: addSeconds(api.clock.now(), 7 * 24 * 3_600) },
+  });
+  return proposal_id;
 }
 
 async function askToConnect(api: TestApi): Promise<string> {

@@ -12,7 +12,7 @@ type Shown = { request: ConnectRequestAnswer; words: ScopeWords };
 export const connectPage = page<Shown>({
   id: "connect",
   path: "/console/connect/{connect_request}",
-  operations: ["get_connect_request", "list_scopes", "approve_connect_request"],
+  operations: ["get_connect_request", "list_scopes", "approve_connect_request", "propose_connect_request"],
   async load({ call, params }) {
     const [request, vocabulary] = await Promise.all([
       call("get_connect_request", { params }),
@@ -34,7 +34,7 @@ export const connectPage = page<Shown>({
     ${label !== null && html`<p>${words.label(platform.name)}: <q><bdi>${label}</bdi></q></p>`}
     <p class="lead">${words.lendsNothing}</p>
     ${account(visit)}
-    ${visit.may("approve_connect_request") ? consent(visit, shown) : onlyDecline(visit, shown.request)}
+    ${decision(visit, shown)}
     <p class="quiet">${words.back(shown.request.returns_to)}</p>`;
   },
   forms: {
@@ -48,6 +48,13 @@ export const connectPage = page<Shown>({
           ...(shownName !== "" && { shown_name: shownName }),
         };
         return { to: (await call("approve_connect_request", { params, body })).redirect_to };
+      },
+    },
+    propose: {
+      errorFields: { invalid_scopes: "scopes", ceiling_exceeded: "scopes" },
+      async submit({ call, params }, fields) {
+        const body = { scopes: pickedScopes(fields, "scopes"), consent_hash: fields.get("consent_hash") };
+        return { to: (await call("propose_connect_request", { params, body, once: true })).redirect_to };
       },
     },
   },
@@ -70,25 +77,72 @@ function account(visit: Visit): Html {
     }`;
 }
 
-function consent(visit: Visit, { request, words: said }: Shown): Html {
+/** Returns the forms of what the person may do. A member with an approval may also propose more scopes. */
+function decision(visit: Visit, shown: Shown): Html {
+  const { permission, approved_scopes, scopes } = shown.request;
+  switch (permission) {
+    case "connect":
+      return consent(visit, shown, scopes);
+    case "connect_approved": {
+      const approved = approved_scopes ?? [];
+      return html`${consent(visit, shown, approved)}
+        ${approved.length < scopes.length && html`<details class="card"><summary>${visit.texts.connect.proposeMore}</summary>${proposal(visit, shown)}</details>`}`;
+    }
+    case "propose":
+      return proposal(visit, shown);
+    default:
+      return onlyDecline(visit, shown.request);
+  }
+}
+
+/** Returns the form that connects. A member with an approval leaves what was chosen then. */
+function consent(visit: Visit, { request, words: said }: Shown, scopes: readonly string[]): Html {
   const { connect: words } = visit.texts;
+  const { approved_by } = request;
   return form(visit, {
     name: "connect",
     hidden: { consent_hash: request.consent_hash },
-    content: html`${boxField(visit, {
+    content: html`${approved_by !== null && html`<p class="notice">${words.approvedBy(approved_by)}</p>`}
+    ${boxField(visit, {
       form: "connect",
+      name: "scopes",
+      label: words.scopes,
+      hint: words.scopesHint,
+      choices: consentChoices(visit.texts, said, scopes),
+      isTicked: (scope) => request.approved_scopes !== null || !isSensitive(said, scope),
+    })}
+    ${abilities(visit)}
+    ${textField(visit, { form: "connect", name: "shown_name", label: words.shownName, value: nameOf(visit), attributes: { maxlength: 100 } })}
+    <p class="quiet">${words.end}</p>`,
+    submit: words.connect,
+    beside: declineLink(visit, request),
+  });
+}
+
+/** Returns the form that proposes the product to those who may connect it. */
+function proposal(visit: Visit, { request, words: said }: Shown): Html {
+  const { connect: words } = visit.texts;
+  return form(visit, {
+    name: "propose",
+    once: true,
+    hidden: { consent_hash: request.consent_hash },
+    content: html`<p class="notice">${words.proposeLead}</p>
+    ${boxField(visit, {
+      form: "propose",
       name: "scopes",
       label: words.scopes,
       hint: words.scopesHint,
       choices: consentChoices(visit.texts, said, request.scopes),
       isTicked: (scope) => !isSensitive(said, scope),
     })}
-    <p>${words.can}</p><ul><li>${words.abilities.agents}</li><li>${words.abilities.ask}</li><li>${words.abilities.name}</li></ul>
-    ${textField(visit, { form: "connect", name: "shown_name", label: words.shownName, value: nameOf(visit), attributes: { maxlength: 100 } })}
-    <p class="quiet">${words.end}</p>`,
-    submit: words.connect,
+    ${abilities(visit)}`,
+    submit: words.propose,
     beside: declineLink(visit, request),
   });
+}
+
+function abilities({ texts: { connect: words } }: Visit): Html {
+  return html`<p>${words.can}</p><ul><li>${words.abilities.agents}</li><li>${words.abilities.ask}</li><li>${words.abilities.name}</li></ul>`;
 }
 
 function onlyDecline(visit: Visit, request: ConnectRequestAnswer): Html {

@@ -12,12 +12,13 @@ export const productsPage = page<Awaited<ReturnType<typeof list>>>({
   id: "products",
   path: "/console/products",
   operations: ["list_connected_products", "end_connected_products"],
-  navigation: { order: 45, label: (texts) => texts.products.navigation },
+  navigation: { order: 45, label: (texts) => texts.products.navigation, also: ["/console/proposals"] },
   load: list,
   title: ({ texts }) => texts.products.title,
   render(visit, { items, next_cursor }) {
     const words = visit.texts.products;
     return html`<p class="lead">${words.lead}</p>
+      ${visit.account !== undefined && html`<p><a href=${visit.at("/proposals")}>${words.proposals}</a></p>`}
       <section class="card">${table<ProductAnswer>({
         caption: words.title,
         items,
@@ -92,7 +93,8 @@ export const productPage = page<Loaded>({
   },
 });
 
-function publisherOf({ publisher }: Pick<ProductAnswer, "publisher">): Html {
+/** Returns the verified domain and the name of a product's publisher. */
+export function publisherOf({ publisher }: Pick<ProductAnswer, "publisher">): Html {
   const { domain, name } = publisher;
   return html`${domain !== null && html`<span class="verified"><span aria-hidden="true">✓ </span>${domain}</span> `}<bdi>${name}</bdi>`;
 }
@@ -152,6 +154,7 @@ function consent(visit: Visit, { product, words: said }: Loaded): Html | undefin
   const then = { ...said, platform: read.platform_name, descriptions: read.scope_descriptions };
   return html`<details class="card"><summary>${words.consent}</summary>
     <p>${read.by === null ? words.consentByUnknown : words.consentBy(read.by)} ${time(read.consented_at)}. ${publisherOf(read)}</p>
+    ${read.approved_at !== null && html`<p>${words.approvedBy(read.approved_by)} ${time(read.approved_at)}.</p>`}
     ${read.account_label !== null && html`<p>${visit.texts.connect.label(read.platform_name)}: <q><bdi>${read.account_label}</bdi></q></p>`}
     <p>${words.offered}:</p>${scopesInWords(visit.texts, then, read.offered)}</details>`;
 }

@@ -22,6 +22,7 @@ const PLACES: Record<string, string> = {
   linked_cert_id: "/delegations/",
   request_id: "/requests/",
   connection_id: "/connections/",
+  proposal_id: "/proposals/",
 };
 /** Operations of a customer whose connection has a page. */
 const PRODUCT_OPERATIONS = new Set(["oauth_token", "narrow_connected_product"]);

@@ -1,0 +1,66 @@
+import { lockRole, mayConnect, mayPropose } from "../accounts/member_role.ts";
+import type { Database, Transaction } from "../db/database.ts";
+import type { ConnectCodeRow, ConnectProposalRow, Consent } from "../db/key_tables.ts";
+import { ApiError } from "../errors.ts";
+import { checkCeiling } from "../input/ceiling.ts";
+import { isSameWords } from "./consent.ts";
+
+/** An approval of a product that a member gave in advance. */
+export type Approval = Extract<ConnectProposalRow, { consent: Consent }>;
+
+/** Returns the approval of a product for an account. Whether it is still in force is another check. */
+export async function findApproval(
+  db: Database | Transaction,
+  { accountId, platformId, now }: { accountId: string; platformId: string; now: Date },
+): Promise<Approval | undefined> {
+  const found = await db("connect_proposals")
+    .where({ account_id: accountId, platform_id: platformId })
+    .whereNotNull("approved_at")
+    .andWhere("expires_at", ">", now)
+    .first();
+  return found as Approval | undefined;
+}
+
+/** Returns whether a person may use an approval at a redirect URI, for scopes that they read about. */
+export function coversRequest(
+  approval: Pick<ConnectProposalRow, "redirect_uri" | "consent">,
+  { redirectUri, consent, scopes }: { redirectUri: string; consent: Consent; scopes: readonly string[] },
+): boolean {
+  const { consent: approved, redirect_uri } = approval;
+  return approved !== null && redirect_uri === redirectUri && isSameWords(approved, consent, scopes);
+}
+
+type Held = Awaited<ReturnType<typeof lockRole>>;
+
+/**
+ * Returns the approval that a code names, and locks it. Throws `forbidden` unless the member may propose
+ * products and the approval is in force. It is at most 30 days old, and its approver may still connect. It is
+ * for the same account, platform, redirect URI and words. Throws `ceiling_exceeded` for other scopes.
+ */
+export async function requireApproval(
+  tx: Transaction,
+  code: ConnectCodeRow,
+  held: Held,
+  now: Date,
+): Promise<Approval> {
+  const { proposal_id, customer_account_id: account_id, platform_id, redirect_uri, consent, scopes } = code;
+  if (proposal_id === null || !mayPropose(held)) throw new ApiError("forbidden");
+  const found = await tx("connect_proposals")
+    .where({ proposal_id, account_id, platform_id })
+    .whereNotNull("approved_at")
+    .andWhere("expires_at", ">", now)
+    .forShare()
+    .first();
+  const approval = found as Approval | undefined;
+  if (approval === undefined) throw ended();
+  if (!mayConnect(await lockRole(tx, account_id, approval.approved_by))) throw ended();
+  if (!coversRequest(approval, { redirectUri: redirect_uri, consent, scopes })) {
+    throw new ApiError("forbidden", "The product has changed since it was approved; propose it again");
+  }
+  checkCeiling(approval.scopes, scopes);
+  return approval;
+}
+
+function ended(): ApiError {
+  return new ApiError("forbidden", "The product is not approved, or no longer; propose it");
+}

@@ -1,0 +1,150 @@
+import { z } from "zod";
+import type { Consent } from "../db/key_tables.ts";
+import { ApiError } from "../errors.ts";
+import { isUuid } from "../ids.ts";
+import { pageOf, pageQuery, readPage } from "../input/pagination.ts";
+import { MAX_SCOPES, shownDescriptions } from "../input/platform_fields.ts";
+import { idText, isoTime } from "../input/schemas.ts";
+import { type Route, route, type SessionCaller } from "../route.ts";
+import type { ConnectDecisionDeps } from "./approve_connect.ts";
+import { findProduct, type Product } from "./connect_request.ts";
+import { consentOf, isSameWords } from "./consent.ts";
+import {
+  approveProposal,
+  endProposal,
+  hashProposal,
+  type ProposalRecord,
+  selectProposals,
+} from "./proposals.ts";
+
+const PATH = "/v1/service/connect-proposals";
+const ONE = `${PATH}/{proposal_id}`;
+const params = z.object({ proposal_id: idText });
+
+const shown = z.object({
+  proposal_id: z.string(),
+  state: z.enum(["proposed", "approved", "changed"]),
+  platform: z.object({ platform_id: z.string(), name: z.string() }),
+  publisher: z.object({ name: z.string(), domain: z.string().nullable() }),
+  account_label: z.string().nullable(),
+  scopes: z.array(z.string()),
+  scope_descriptions: shownDescriptions,
+  returns_to: z.string(),
+  created_at: isoTime,
+  proposed_by: z.string().nullable(),
+  approved_at: isoTime.nullable(),
+  approved_by: z.string().nullable(),
+  expires_at: isoTime,
+  consent_hash: z.string(),
+});
+
+const decided = z.object({ proposal_id: z.string() });
+
+/** A proposal to connect a product, or its approval, as the API returns it. */
+export type ProposalAnswer = z.infer<typeof shown>;
+
+type Deps = Pick<ConnectDecisionDeps, "db" | "clock">;
+
+/** Returns the operations on proposals to connect products, and on approvals in advance. */
+export function proposalRoutes(deps: Deps): Route[] {
+  return [listRoute(deps), approveRoute(deps), endRoute(deps)];
+}
+
+function listRoute(deps: Deps): Route {
+  return route({
+    id: "list_connect_proposals",
+    method: "GET",
+    path: PATH,
+    summary: "List proposed and approved products",
+    access: "session",
+    roles: ["approver", "developer", "auditor"],
+    query: pageQuery.extend({ proposal_id: z.guid().optional() }),
+    answer: { status: 200, schema: pageOf(shown), description: "Newest first" },
+    errors: [],
+    async handle({ caller: { accountId }, query }) {
+      const order = { time: "p.created_at", id: "p.proposal_id", isId: isUuid };
+      const found = selectProposals(deps.db, { accountId, now: deps.clock.now() });
+      if (query.proposal_id !== undefined) found.where({ "p.proposal_id": query.proposal_id });
+      const { rows, next_cursor } = await readPage<ProposalRecord>(found, order, query);
+      const items = await Promise.all(rows.map((row) => show(deps, row)));
+      return { body: { items: items.filter((item) => item !== undefined), next_cursor } };
+    },
+  });
+}
+
+function approveRoute(deps: Deps): Route {
+  return route({
+    id: "approve_connect_proposal",
+    method: "POST",
+    path: `${ONE}/approve`,
+    summary: "Let developers connect a proposed product",
+    access: "session",
+    roles: ["approver"],
+    idempotent: true,
+    params,
+    body: z.object({ scopes: z.array(z.string()).max(MAX_SCOPES), consent_hash: z.string() }),
+    answer: { status: 200, schema: decided, description: "The approval" },
+    errors: ["not_found", "invalid_redirect_uri", "invalid_scopes", "ceiling_exceeded"],
+    async handle({ caller, params: { proposal_id: id }, body }) {
+      const choice = { scopes: body.scopes, consentHash: body.consent_hash };
+      const activityDetails = await approveProposal(deps, memberOf(caller), known(id), choice);
+      return { body: { proposal_id: id }, activityDetails };
+    },
+  });
+}
+
+function endRoute({ db }: Deps): Route {
+  return route({
+    id: "end_connect_proposal",
+    method: "DELETE",
+    path: ONE,
+    summary: "Decline a proposed product, or end its approval",
+    access: "session",
+    roles: ["approver"],
+    idempotent: true,
+    params,
+    answer: { status: 200, schema: decided, description: "It has ended" },
+    errors: ["not_found"],
+    async handle({ caller, params: { proposal_id } }) {
+      const activityDetails = await endProposal(db, memberOf(caller), known(proposal_id));
+      return { body: { proposal_id }, activityDetails };
+    },
+  });
+}
+
+function memberOf({ accountId, person }: SessionCaller) {
+  return { accountId, personId: person.accountId };
+}
+
+function known(proposalId: string): string {
+  if (!isUuid(proposalId)) throw new ApiError("not_found");
+  return proposalId;
+}
+
+/** Returns a proposal with the product's present words. `undefined`: the platform was removed just now. */
+async function show({ db }: Deps, row: ProposalRecord): Promise<ProposalAnswer | undefined> {
+  const product = await findProduct(db, row.platform_id);
+  if (product === undefined) return undefined;
+  const { scopes, account_label } = row;
+  const consent = await consentOf(db, product, { scopes, accountLabel: account_label });
+  return {
+    proposal_id: row.proposal_id,
+    state: stateOf(row, product, consent),
+    platform: { platform_id: product.platform_id, name: consent.platform_name },
+    publisher: { name: consent.publisher_name, domain: consent.published_domain },
+    ...{ account_label, scopes, scope_descriptions: consent.scope_descriptions },
+    returns_to: new URL(row.redirect_uri).origin,
+    created_at: row.created_at.toISOString(),
+    proposed_by: row.proposed_by,
+    approved_at: row.approved_at?.toISOString() ?? null,
+    approved_by: row.approved_by,
+    expires_at: row.expires_at.toISOString(),
+    consent_hash: hashProposal(consent, row),
+  };
+}
+
+function stateOf({ consent, redirect_uri, scopes }: ProposalRecord, product: Product, now: Consent) {
+  if (consent === null) return "proposed";
+  const isSame = product.redirect_uris.includes(redirect_uri) && isSameWords(consent, now, scopes);
+  return isSame ? "approved" : "changed";
+}
