@@ -193,6 +193,8 @@ export type DelegationRequestRow = DeclaredColumns & {
   reason: string | null;
   /** The signed-in person who created the request. */
   requested_by: string | null;
+  /** The member who connected the product that asks. */
+  connected_by: string | null;
   decided_by: string | null;
   decided_at: Date | null;
   /** For a decision in a cluster: the cluster, the user, and the hash of the cluster's policies. */

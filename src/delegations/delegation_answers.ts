@@ -80,8 +80,11 @@ export const requestAnswer = z.object({
   created_at: isoTime,
   expires_at: isoTime.describe("When a pending request expires"),
   requested_by: z.string().nullable().describe("E-mail of the person who asked; null if an object did"),
+  connected_by: z.string().nullable().describe("E-mail of the member who connected the product that asks"),
   declared_by: declaredBy,
-  four_eyes: z.boolean().describe("Whether the approver must be someone other than the person who asked"),
+  four_eyes: z
+    .boolean()
+    .describe("Whether the approver must be someone other than the person who asked or connected"),
   decided_at: isoTime.nullable(),
   decided_by: z
     .string()
@@ -154,6 +157,7 @@ export function showRequest(record: RequestRecord, caller: AccountCaller): z.inf
     created_at: record.created_at.toISOString(),
     expires_at: record.expires_at.toISOString(),
     requested_by: isProduct(caller) ? null : record.requested_by,
+    connected_by: isProduct(caller) ? null : record.connected_by,
     declared_by: showObject(record),
     four_eyes: record.four_eyes,
     decided_at: showTime(record.decided_at),

@@ -7,8 +7,9 @@ import type { ScopeDescriptions } from "../input/platform_fields.ts";
 import { type AccountCaller, principalOf } from "../route.ts";
 
 /** A delegation request, with email addresses instead of account ids. */
-export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "decided_by"> & {
+export type RequestRecord = Omit<DelegationRequestRow, "requested_by" | "connected_by" | "decided_by"> & {
   requested_by: string | null;
+  connected_by: string | null;
   decided_by: string | null;
   cert_id: string | null;
   cert_expires_at: Date | null;
@@ -47,9 +48,11 @@ export function selectRequests(db: Database | Transaction) {
     .leftJoin("certificates as l", "l.request_id", "r.linked_request_id")
     .leftJoin("accounts as d", "d.account_id", "r.decided_by")
     .leftJoin("accounts as q", "q.account_id", "r.requested_by")
+    .leftJoin("accounts as k", "k.account_id", "r.connected_by")
     .select<RequestRecord[]>(
       "r.*",
       "q.email as requested_by",
+      "k.email as connected_by",
       db.raw("coalesce(d.email, r.decided_user) as decided_by"),
       "t.cert_id",
       "t.expires_at as cert_expires_at",

@@ -141,6 +141,8 @@ export type PrincipalConnection = {
   account_id: string;
   principal_account_id: string;
   is_customer: boolean;
+  /** The member of the customer who connected. Null for an own connection. */
+  connected_by: string | null;
   ceiling: string[];
   allowed_scopes: string[];
   scope_descriptions: ScopeDescriptions;
@@ -173,6 +175,7 @@ export async function findPrincipalConnection(
       "c.account_id",
       db.raw("coalesce(c.customer_account_id, c.account_id) as principal_account_id"),
       db.raw("c.customer_account_id is not null as is_customer"),
+      "c.connected_by",
       "p.default_allowed_scopes as ceiling",
       "c.allowed_scopes as chosen_scopes",
       "p.scope_descriptions",

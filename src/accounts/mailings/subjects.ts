@@ -48,7 +48,7 @@ const roleIn = (roles: string) => `coalesce(
 const DECIDES = roleIn("'owner', 'approver'");
 const BELONGS = roleIn("'owner', 'approver', 'developer', 'auditor'");
 const WAITS = `r.status = 'pending' and r.expires_at > :now and ${DECIDES}
-  and not (h.four_eyes and r.requested_by is not distinct from :person)`;
+  and not (h.four_eyes and coalesce(r.requested_by, r.connected_by) is not distinct from :person)`;
 
 const LAPSED = "r.status in ('pending', 'expired') and r.lapse_noted_at is not null";
 

@@ -117,7 +117,7 @@ async function countWaiting(
        select count(*)::int from (
          select from delegation_requests r
          where r.account_id = a.account_id and r.status = 'pending' and r.expires_at > :now
-           and not (a.four_eyes and r.requested_by is not distinct from :person)
+           and not (a.four_eyes and coalesce(r.requested_by, r.connected_by) is not distinct from :person)
          limit ${MOST_WAITING}
        ) as pending
      ) as waiting

@@ -135,6 +135,7 @@ export const REQUEST = {
   custody: { custodial: "Its key is kept in the key vault here.", self_custody: "It keeps its key itself." },
   how: "How",
   byPerson: (email: string) => `${email} asked, signed in here or by the API`,
+  connectedBy: "Connected by",
   byKey: "The application asked, with the API key of its connection",
   byObject: (name: string, cluster: string) => `By YAML: the Delegation ${name} in the cluster ${cluster}`,
   user: "Kubernetes user",
@@ -235,6 +236,8 @@ export const REQUEST = {
   deny: "Deny the request",
   fourEyes:
     "Your organization requires two people: the person who asked may not approve. Another owner or approver must, and finds the request under Requests.",
+  fourEyesConnected:
+    "Your organization requires two people: you connected this product, so you may not approve what it asks for. Another owner or approver must, and finds the request under Requests.",
   fourEyesUnknown:
     "Your organization requires two people, and it is not known here who asked. Approve the request in the cluster, or let a person ask again.",
   roleLooks: "Your role lets you see requests. Owners and approvers decide about them.",

@@ -107,4 +107,7 @@ alter table organization_activity
   alter column actor_account_id drop not null,
   alter column actor_email drop not null,
   alter column actor_role drop not null;
+
+-- The member who connected the product that asks. With four eyes, this member counts as the person who asked.
+alter table delegation_requests add column connected_by uuid;
 `;

@@ -51,12 +51,17 @@ export function createAskingRates(db: Database): WithinAskingRates {
 }
 
 /**
- * Throws `four_eyes_required` if the account requires two people, because nobody could approve a request
- * whose requester is no person.
+ * Throws `four_eyes_required` if the account of an own connection requires two people, because nobody could
+ * approve a request whose requester is no person. At a customer connection, the member who connected counts
+ * as the requester.
  */
-export async function refuseFourEyes(db: Database, accountId: string): Promise<void> {
-  const account = await db("accounts").where({ account_id: accountId }).first("four_eyes");
-  if (account?.four_eyes !== true) return;
+export async function refuseFourEyes(db: Database, connectionId: string): Promise<void> {
+  const found = await db("connections as c")
+    .join("accounts as a", "a.account_id", db.raw("coalesce(c.customer_account_id, c.account_id)"))
+    .where({ "c.connection_id": connectionId, "a.four_eyes": true })
+    .whereRaw("(c.customer_account_id is null or c.connected_by is null)")
+    .first("c.connection_id");
+  if (found === undefined) return;
   throw new ApiError(
     "four_eyes_required",
     "The organization requires two people, so a person must request the delegation",

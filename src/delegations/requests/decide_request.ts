@@ -89,17 +89,19 @@ function columnsOf(by: Decider | null): Partial<DelegationRequestRow> {
 /**
  * Returns the signed-in person as the decider. In an organization, `check` looks up the role again when the
  * approval is stored, so a member who was removed in the meantime cannot approve. If the organization
- * requires four eyes, `check` also throws if the approver is the requester.
+ * requires four eyes, `check` also throws if the approver is the requester, or connected the product that
+ * asks.
  */
 export function memberDecider({ accountId, organization, person }: SessionCaller): MemberDecider {
   const decider = { accountId: person.accountId };
   if (!organization) return decider;
   return {
     ...decider,
-    async check(tx, { requested_by }) {
+    async check(tx, { requested_by, connected_by }) {
       const { role, fourEyes } = await lockRole(tx, accountId, person.accountId);
       if (!mayApprove(role)) throw new ApiError("forbidden");
-      if (fourEyes && (requested_by === null || requested_by === person.accountId)) {
+      const asker = requested_by ?? connected_by;
+      if (fourEyes && (asker === null || asker === person.accountId)) {
         throw new ApiError("four_eyes_required");
       }
     },

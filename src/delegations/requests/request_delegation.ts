@@ -97,7 +97,7 @@ export async function requestDelegation(
     };
     await checkPending(tx, requester, now);
     const words = pickDescriptions(connection.scope_descriptions, scope);
-    return insertRequest(tx, agent, { scope, words }, newRequest, now);
+    return insertRequest(tx, agent, { scope, words, connectedBy: connection.connected_by }, newRequest, now);
   });
 }
 
@@ -153,7 +153,7 @@ function checkGrantable(
 async function insertRequest(
   tx: Transaction,
   agent: AgentRow,
-  { scope, words }: { scope: string[]; words: ScopeDescriptions },
+  { scope, words, connectedBy }: { scope: string[]; words: ScopeDescriptions; connectedBy: string | null },
   { expiry, constraints, purpose, requestedBy, declared, externalId, objectName, asked }: NewRequest,
   now: Date,
 ): Promise<DelegationRequestRow> {
@@ -174,6 +174,7 @@ async function insertRequest(
       external_id: externalId,
       object_name: objectName ?? null,
       requested_by: requestedBy ?? null,
+      connected_by: connectedBy,
       ...columnsOf(declared),
       refusal: asked?.refusal ? (JSON.stringify(asked.refusal) as unknown as Refusal) : null,
       refused_action: asked?.action ?? null,

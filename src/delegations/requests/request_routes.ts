@@ -101,7 +101,7 @@ export function keyRequestRoute({ db, clock, baseUrl }: Deps & { baseUrl: string
     async handle({ caller, params, body }) {
       const connectionId = await ownConnection(db, caller, params.connection_id);
       const { agent_id: agentId } = await findAgent(db, connectionId, body.agent_id);
-      await refuseFourEyes(db, caller.principalAccountId);
+      await refuseFourEyes(db, connectionId);
       const owner = await findOwner(db, caller.principalAccountId);
       const row = await withinRates({ agentId, connectionId }, () =>
         requestDelegation({ db, clock }, owner, {

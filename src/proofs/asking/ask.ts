@@ -74,7 +74,7 @@ export function createAsk({ db, secretBox, clock }: AskDeps): Ask {
     const same = await findSameRequest(db, sought, now);
     if (same !== undefined) return same;
     if (await hasAuthority(db, asked, refusal, now)) throw new ApiError("already_delegated");
-    await refuseFourEyes(db, accountId);
+    await refuseFourEyes(db, connectionId);
     const owner = await findOwner(db, accountId);
     return withinRates({ agentId, connectionId }, () =>
       requestDelegation({ db, clock }, owner, {

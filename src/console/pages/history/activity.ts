@@ -184,12 +184,13 @@ function said(
   if (key === "connecting") return Object.hasOwn(words.connecting, value) ? words.connecting[value] : value;
   if (key === "role") return memberRoles.filter((role) => role === value).map((role) => acting.roles[role]);
   const name = Object.hasOwn(names, value) ? names[value] : undefined;
-  const named = name === undefined ? html`<bdi>${value}</bdi>` : html`<bdi title=${value}>${name}</bdi>`;
-  if (start === undefined) return named;
+  if (start === undefined) {
+    return name === undefined ? html`<bdi>${value}</bdi>` : html`<bdi title=${value}>${name}</bdi>`;
+  }
   const to = at(`${start}${encodeURIComponent(value)}`);
   return name === undefined
     ? html`<a class="mono" href=${to}>${value}</a>`
-    : html`<a href=${to}>${named}</a>`;
+    : html`<a href=${to} title=${value}><bdi>${name}</bdi></a>`;
 }
 
 function outcome(visit: Visit, { status, error_code }: Entry): Piece {

@@ -33,8 +33,11 @@ export function decision(visit: Visit, waiting: Waiting): Html {
 /** Returns why the viewer may not approve, if the organization requires a second person. */
 function twoPeople({ texts, session }: Visit, request: RequestAnswer): string | undefined {
   if (!request.four_eyes) return undefined;
-  if (request.requested_by === null) return texts.request.fourEyesUnknown;
-  return request.requested_by === session?.email ? texts.request.fourEyes : undefined;
+  const { requested_by, connected_by } = request;
+  const asker = requested_by ?? connected_by;
+  if (asker === null) return texts.request.fourEyesUnknown;
+  if (asker !== session?.email) return undefined;
+  return requested_by === null ? texts.request.fourEyesConnected : texts.request.fourEyes;
 }
 
 /** Returns the whole request, for people who see it but do not approve it. */

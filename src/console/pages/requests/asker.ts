@@ -65,6 +65,7 @@ export function asker(visit: Visit, request: RequestAnswer): Html {
       html`<span class="mono">${agent.key_fingerprint}</span> <span class="quiet">${words.custody[agent.custody_mode]}</span>`,
     ],
     [words.how, how(visit, request)],
+    request.connected_by !== null && [words.connectedBy, html`<bdi>${request.connected_by}</bdi>`],
     ...(declared_by === null ? [] : declaredRows(visit, declared_by)),
     [words.asked, time(request.created_at)],
     request.status === "pending" && [words.waitsUntil, time(request.expires_at)],
