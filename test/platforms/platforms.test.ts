@@ -19,6 +19,7 @@ describe("reading platforms", () => {
     expect(one.status).toBe(200);
     expect(one.body).toEqual({
       ...shown,
+      state: "active",
       redirect_uris: [],
       scope_descriptions: {},
       explanation_values: "rounded",
