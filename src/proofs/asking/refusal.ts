@@ -59,7 +59,13 @@ export type FoundRefusal = Refusal & { action: Buffer | null };
 /** The account and the agent that were refused. */
 type Refused = { accountId: string; agentId: string };
 
-type Unproven = { agentId: string; requiredScope: string; operation: Operation | undefined };
+/** `connectionId`: the verifier, if no operation names it. */
+type Unproven = {
+  agentId: string;
+  requiredScope: string;
+  operation: Operation | undefined;
+  connectionId: string;
+};
 
 const CONTEXT = "access_request";
 
@@ -70,22 +76,34 @@ const CONTEXT = "access_request";
 export function sealRefusal(
   secretBox: SecretBox,
   endpoint: string,
-  { agentId, requiredScope, operation }: Unproven,
+  { agentId, requiredScope, operation, connectionId }: Unproven,
   now: Date,
 ): AskMembers {
-  const named = operation && {
-    verifier_id: operation.verifier_id,
-    workspace_id: operation.workspace_id,
-    request_hash: operation.request_hash,
-  };
-  const sealed = secretBox.box(JSON.stringify({ agentId, requiredScope, at: now.getTime(), named }), CONTEXT);
+  const verifier =
+    operation === undefined
+      ? { connectionId }
+      : {
+          named: {
+            verifier_id: operation.verifier_id,
+            workspace_id: operation.workspace_id,
+            request_hash: operation.request_hash,
+          },
+        };
+  const content: Sealed = { agentId, requiredScope, at: now.getTime(), ...verifier };
+  const sealed = secretBox.box(JSON.stringify(content), CONTEXT);
   return {
     evaluation_id: sealed.toString("base64url"),
     access_request: { endpoint, expires_at: endOfAsking(now).toISOString() },
   };
 }
 
-type Sealed = { agentId: string; requiredScope: string; at: number; named?: NamedAction };
+type Sealed = {
+  agentId: string;
+  requiredScope: string;
+  at: number;
+  named?: NamedAction;
+  connectionId?: string;
+};
 
 /**
  * Returns the refusal of this agent that an evaluation id names. Returns `undefined` for a refusal of another
@@ -116,7 +134,7 @@ async function openSealed(
     reason: "no_active_delegation",
     required_scope: sealed.requiredScope,
     refused_at: new Date(sealed.at).toISOString(),
-    verifier: named === undefined ? null : await nameOf(db, named, accountId),
+    verifier: await nameOf(db, sealed, accountId),
     action: named === undefined ? null : namedActionHash(named),
   };
 }
@@ -133,18 +151,22 @@ function unsealed(secretBox: SecretBox, text: string): Sealed | undefined {
 /** Returns how people know a verifier, or null outside this service, where anybody chooses the name. */
 async function nameOf(
   db: Database,
-  { verifier_id, workspace_id }: NamedAction,
+  { named, connectionId }: Sealed,
   accountId: string,
 ): Promise<Refusal["verifier"]> {
-  if (!isUuid(workspace_id)) return null;
+  const at = named ? { "c.account_id": named.workspace_id, "c.verifier_id": named.verifier_id } : undefined;
+  const place = at ?? (connectionId === undefined ? undefined : { "c.connection_id": connectionId });
+  if (place === undefined || (named && !isUuid(named.workspace_id))) return null;
   const row = await db("connections as c")
     .join("platforms as p", "p.platform_id", db.raw(platformOf("c")))
     .join("accounts as a", "a.account_id", "c.account_id")
-    .where({ "c.account_id": workspace_id, "c.verifier_id": verifier_id })
+    .where(place)
     .whereNull("c.removed_at")
     .orderBy("c.created_at")
-    .first("p.name as platform_name", "a.organization_name");
-  return row === undefined ? null : { ...row, same_account: workspace_id === accountId };
+    .first("p.name as platform_name", "a.organization_name", "c.account_id");
+  if (row === undefined) return null;
+  const { account_id, ...names } = row;
+  return { ...names, same_account: account_id === accountId };
 }
 
 type DeniedRow = Pick<

@@ -136,7 +136,7 @@ export async function buildProof(
     action: operation && !isOutside ? namedActionHash(operation) : undefined,
   };
   const [certificate, ...others] = await findActiveCertificates(db, agent.agent_id, choice, now);
-  if (certificate === undefined) throw notDelegated(deps, agent.agent_id, asked, now);
+  if (certificate === undefined) throw notDelegated(deps, caller, asked, now);
   const certificateText = await readCertificate(db, certificate);
   // A refused call must cost nothing, so a new challenge comes after all other lookups.
   const { challenge, expiresAt: challengeEnd } = await challengeOf();
@@ -171,15 +171,16 @@ export async function buildProof(
 /** Says where the agent can ask for the scope, if the call named one. */
 function notDelegated(
   { secretBox, askEndpoint }: PresentDeps,
-  agentId: string,
-  { required_scope: requiredScope, operation, cert_id: certId }: ProofAsked,
+  caller: ApiKeyCaller,
+  { agent_id: agentId, required_scope: requiredScope, operation, cert_id: certId, ...asked }: ProofAsked,
   now: Date,
 ): ApiError {
   // A call that chose a certificate says nothing about what the agent lacks.
   if (certId !== undefined || requiredScope === undefined || !isRequirableScope(requiredScope)) {
     return new ApiError("no_active_delegation");
   }
-  const refused = { agentId, requiredScope, operation };
+  const { verifier_connection_id: connectionId = caller.connectionId } = asked;
+  const refused = { agentId, requiredScope, operation, connectionId };
   const members = sealRefusal(secretBox, askEndpoint, refused, now);
   return new ApiError("no_active_delegation", undefined, {}, members);
 }

@@ -134,6 +134,15 @@ describe("an agent that asks", () => {
     });
   });
 
+  test("lets the person read which application refused, also if the agent answered only a challenge", async () => {
+    const app = await askingAgent(world);
+    const { id } = taskOf(await app.ask(evaluationOf(await app.present({ required_scope: SCOPE }))));
+    expect(await rowOf(id)).toMatchObject({
+      refusal: { verifier: { platform_name: "Shop", same_account: true } },
+      refused_action: null,
+    });
+  });
+
   test("reads each state, and after an approval the certificate and its scopes", async () => {
     const app = await askingAgent(world);
     const { id } = taskOf(await app.ask(evaluationOf(await denied(app)), { scopes: [SCOPE, "data:share"] }));
