@@ -14,7 +14,7 @@ export const CONNECT = {
   abilities: {
     agents: "make agents for you",
     ask: "ask you to lend them authority",
-    name: "see the id of your account, and the name below",
+    name: "see the id of your account, and the name that it shows",
   },
   scopes: "Its agents may be lent at most",
   scopesHint: "Clear what you will never lend.",

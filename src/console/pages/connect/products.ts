@@ -38,8 +38,8 @@ export const productsPage = page<Awaited<ReturnType<typeof list>>>({
       ${
         items.length > 0 &&
         visit.may("end_connected_products") &&
-        html`<section class="card"><h2>${words.endAll}</h2><p>${words.endAllLead}</p>
-        ${form(visit, { name: "end_all", once: true, submit: words.endAll, tone: "danger" })}</section>`
+        html`<details class="card"><summary>${words.endAll}</summary><p>${words.endAllLead}</p>
+        ${form(visit, { name: "end_all", once: true, submit: words.endAll, tone: "danger" })}</details>`
       }`;
   },
   forms: {
