@@ -72,13 +72,14 @@ function listRoute({ db, clock }: Deps): Route {
     summary: "List connected products",
     access: "session",
     roles: ["approver", "developer", "auditor"],
-    query: pageQuery,
+    query: pageQuery.extend({ platform_id: z.guid().optional() }),
     answer: { status: 200, schema: pageOf(shown), description: "Newest first" },
     errors: [],
-    async handle({ caller: { accountId }, query }) {
+    async handle({ caller: { accountId }, query: { platform_id, ...page } }) {
       const order = { time: "c.created_at", id: "c.connection_id", isId: isUuid };
       const found = selectProducts(db, { accountId, now: clock.now() });
-      const { rows, next_cursor } = await readPage<ProductRecord>(found, order, query);
+      if (platform_id !== undefined) found.where({ "c.product_id": platform_id });
+      const { rows, next_cursor } = await readPage<ProductRecord>(found, order, page);
       return { body: { items: rows.map(show), next_cursor } };
     },
   });

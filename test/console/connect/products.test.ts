@@ -36,6 +36,24 @@ test("a customer sees the connected products, narrows one, and ends it", async (
   expect((await open(path)).status).toBe(404);
 });
 
+test("a link to the platform leads its customer to the product, and a stranger nowhere", async () => {
+  const shop = await publisher(api);
+  const customer = await connect(api, shop);
+  const path = `/console/platforms/${shop.platform.platformId}`;
+  const { open } = browserOf(api, customer.person.client);
+  await connect(api, await publisher(api), { person: customer.person });
+  expect((await open(path)).path).toBe(`/console/products/${customer.connectionId}`);
+  const stranger = browserOf(api, (await api.person()).client);
+  expect((await stranger.open(path)).status).toBe(404);
+});
+
+test("a customer ends all connections", async () => {
+  const { open } = await connected();
+  const ended = await (await open("/console/products")).send("end_all");
+  expect(ended.path).toBe("/console/products?notice=products_ended");
+  expect(ended.words).toContain("No product is connected.");
+});
+
 test("a request tells the customer that its publisher has proved no domain", async () => {
   const customer = await connect(api, await publisher(api));
   const id = await ask(api, customer, { agentId: await createAgent(api.client(), customer) });

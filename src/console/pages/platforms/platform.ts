@@ -1,7 +1,8 @@
+import { ApiError } from "../../../errors.ts";
 import { type Html, html } from "../../../html/html.ts";
 import type { OrganizationDomainAnswer } from "../../../organizations/domain_routes.ts";
 import type { PlatformAnswer } from "../../../platforms/platform_answers.ts";
-import { page, type Visit } from "../../core/page.ts";
+import { page, Redirect, type Visit } from "../../core/page.ts";
 import { selectField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { scopeList } from "../../elements/scopes.ts";
@@ -13,7 +14,13 @@ type Loaded = Awaited<ReturnType<typeof load>>;
 export const platformPage = page<Loaded>({
   id: "platform",
   path: "/console/platforms/{platform_id}",
-  operations: ["get_platform", "list_organization_domains", "publish_platform", "unpublish_platform"],
+  operations: [
+    "get_platform",
+    "list_connected_products",
+    "list_organization_domains",
+    "publish_platform",
+    "unpublish_platform",
+  ],
   load,
   title: (_visit, { platform }) => platform.name,
   back: ({ at, texts }) => ({ to: at("/platforms"), text: texts.platforms.title }),
@@ -44,10 +51,20 @@ async function load(visit: Visit) {
   const { call, params } = visit;
   const isPublisher = isOrganization(visit) && visit.may("publish_platform");
   const [platform, { domains }] = await Promise.all([
-    call("get_platform", { params }),
+    call("get_platform", { params }).catch((error: unknown) => leadToProduct(visit, error)),
     isPublisher ? call("list_organization_domains") : { domains: [] },
   ]);
   return { platform, domains };
+}
+
+/** Leads a customer of the platform to the page about the product. Throws the error for everybody else. */
+async function leadToProduct({ call, at, params }: Visit, error: unknown): Promise<never> {
+  if (!(error instanceof ApiError) || error.code !== "not_found") throw error;
+  const query = { platform_id: params.platform_id, limit: "1" };
+  const { items } = await call("list_connected_products", { query }).catch(() => ({ items: [] }));
+  const [product] = items;
+  if (product === undefined) throw error;
+  throw new Redirect(at(`/products/${product.connection_id}`));
 }
 
 function about(visit: Visit, { platform }: Loaded): Html {
