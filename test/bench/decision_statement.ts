@@ -1,4 +1,6 @@
+import { randomUUID } from "node:crypto";
 import type { Pool } from "pg";
+import type { Database } from "../../src/db/database.ts";
 import { type DecisionOutcome, decideBatch } from "../../src/proofs/decide/decision.ts";
 import type { DecisionItem } from "../../src/proofs/decide/decision_item.ts";
 import { insertRecords, type Records } from "../proofs/records.ts";
@@ -12,8 +14,8 @@ import { report } from "./results/tables.ts";
 
 /**
  * Measures what the SQL statement for decisions costs in Postgres, for several batch sizes. The cases are the
- * verifier's own authority, an accepted principal's authority (which also writes a second account's history),
- * and calls without credit. Run `node test/bench/decision_statement.ts`.
+ * verifier's own authority, an accepted principal's and a customer's (which also write a second account's
+ * history), and calls without credit. Run `node test/bench/decision_statement.ts`.
  *
  * All cases run on one connection and alternate, so that the figures of one size are comparable.
  */
@@ -24,22 +26,27 @@ const ACCOUNTS = 10;
 type Case = {
   name: string;
   verifiers: "rich" | "poor";
-  prover: "own" | "accepted";
+  prover: "own" | "accepted" | "customer";
   outcome: DecisionOutcome["kind"];
 };
 const CASES: readonly Case[] = [
   { name: "own authority", verifiers: "rich", prover: "own", outcome: "decided" },
   { name: "an accepted principal's", verifiers: "rich", prover: "accepted", outcome: "decided" },
+  { name: "a customer's", verifiers: "rich", prover: "customer", outcome: "decided" },
   { name: "without credit", verifiers: "poor", prover: "own", outcome: "credits_exhausted" },
 ];
-type Accounts = Record<Case["verifiers"], Records[]>;
+/** `customers`: accounts that are connected with the rich ones, each with the id of its connection there. */
+type Accounts = Record<Case["verifiers"] | "customers", Records[]>;
 
 await withBenchDatabase({ connections: 1 }, async ({ db, pool }) => {
   const insert = (balance: number) =>
     Promise.all(Array.from({ length: ACCOUNTS }, () => insertRecords(db, balance)));
-  const accounts = { rich: await insert(1e12), poor: await insert(0) };
+  const accounts = { rich: await insert(1e12), poor: await insert(0), customers: await insert(0) };
   for (const [n, verifier] of accounts.rich.entries()) {
     await acceptPrincipal(db, verifier, at(accounts.rich, n + 1), { created_at: new Date() });
+  }
+  for (const [n, publisher] of accounts.rich.entries()) {
+    await connect(db, at(accounts.customers, n), publisher);
   }
   const { rows } = await pool.query<{ pid: number }>("select pg_backend_pid() as pid");
   const record = createRecord();
@@ -48,6 +55,25 @@ await withBenchDatabase({ connections: 1 }, async ({ db, pool }) => {
   }
   report({ figures: record.figures(), ratios: BATCH_SIZES.flatMap(ratiosOf) });
 });
+
+/** Connects a customer, whose certificate then counts at the new connection only. */
+async function connect(db: Database, customer: Records, publisher: Records): Promise<void> {
+  const { accountId, certId } = customer;
+  customer.connectionId = randomUUID();
+  const ids = { id: customer.connectionId, accountId, certId, own: publisher.connectionId };
+  await db.raw(
+    `insert into connections (connection_id, account_id, product_id, customer_account_id, customer_name,
+       allowed_scopes, verifier_id, explanation_values, created_at)
+     select :id, account_id, platform_id, :accountId, 'Customer', '{data:read}', :id, explanation_values, now()
+     from connections where connection_id = :own`,
+    ids,
+  );
+  await db.raw(
+    `update certificates set connection_id = :id, only_at = :id, ceiling_scope = '{}',
+       restricted_ceiling = '{data:read}' where account_id = :accountId and cert_id = :certId`,
+    ids,
+  );
+}
 
 type Measuring = { pool: Pool; backend: number; accounts: Accounts; size: number; record: FigureRecord };
 
@@ -100,6 +126,11 @@ async function measureRound(
 function batchOf(accounts: Accounts, { verifiers, prover }: Case, size: number): DecisionItem[] {
   return Array.from({ length: size }, (_, n) => {
     const verifier = at(accounts[verifiers], n);
+    if (prover === "customer") {
+      const customer = at(accounts.customers, n);
+      const { accountId: customerAccountId, connectionId } = customer;
+      return { ...shown(customer, { ...verifier, connectionId }), customerAccountId };
+    }
     return shown(prover === "own" ? verifier : at(accounts[verifiers], n + 1), verifier);
   });
 }
