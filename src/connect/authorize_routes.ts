@@ -52,11 +52,19 @@ export function authorizeRoute(deps: AuthorizeDeps): Route {
       headers: { Location: "Address" },
     },
     errors: ["not_found", "invalid_redirect_uri"],
-    async handle({ query }) {
-      const location = await begin(deps, query);
+    async handle({ query, header }) {
+      const location = await begin(deps, query).catch((error: unknown) => {
+        if (!(error instanceof ApiError) || !/\btext\/html\b/.test(header("accept") ?? "")) throw error;
+        return refusedPage(deps, error);
+      });
       return { body: undefined, headers: { location } };
     },
   });
+}
+
+/** Returns this service's page for people about a refusal. A browser never goes anywhere else with it. */
+function refusedPage({ baseUrl }: AuthorizeDeps, { code }: ApiError): string {
+  return `${rootOf(baseUrl)}/console/connect-refused?${new URLSearchParams({ reason: code })}`;
 }
 
 async function begin(deps: AuthorizeDeps, asked: AuthorizationParameters): Promise<string> {

@@ -12,6 +12,7 @@ import { connectPage } from "./pages/connect/connect.ts";
 import { customerPage, customersPage } from "./pages/connect/customers.ts";
 import { productPage, productsPage } from "./pages/connect/products.ts";
 import { proposalPage, proposalsPage } from "./pages/connect/proposals.ts";
+import { connectRefusedPage } from "./pages/connect/refused.ts";
 import { creditPage } from "./pages/credit.ts";
 import { certificateFilePage, delegationPage } from "./pages/delegations/delegation.ts";
 import { delegationsPage } from "./pages/delegations/delegations.ts";
@@ -87,6 +88,7 @@ export const consolePages: readonly Page[] = [
   stopMailsPage,
   creditPage,
   connectPage,
+  connectRefusedPage,
   productsPage,
   productPage,
   proposalsPage,

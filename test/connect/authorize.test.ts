@@ -93,6 +93,20 @@ describe("an authorization request", () => {
   });
 
   test.each([
+    ["not_found", { client_id: newId() }, "does not know the product"],
+    ["invalid_redirect_uri", { redirect_uri: "https://evil.example/connected" }, "where you return to"],
+  ])("with %s leads a browser to a page of this service about it", async (reason, wrong, words) => {
+    const query = new URLSearchParams({ ...parameters(await product(), verifierOf()), ...wrong });
+    const headers = { accept: "text/html,application/xhtml+xml" };
+    const sent = await api.client().call("GET", `/v1/service/oauth/authorize?${query}`, { headers });
+    const location = new URL(sent.headers.get("location") ?? "");
+    expect([sent.status, location.origin, location.search]).toEqual([303, ISSUER, `?reason=${reason}`]);
+    const page = await api.client().get(`${location.pathname}${location.search}`);
+    expect([page.status, page.text]).toEqual([200, expect.stringContaining(words)]);
+    expect(page.text).not.toContain("evil.example");
+  });
+
+  test.each([
     [{ response_type: "token" }, "unsupported_response_type"],
     [{ response_mode: "fragment" }, "invalid_request"],
     [{ code_challenge: "short" }, "invalid_request"],

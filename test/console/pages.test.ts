@@ -31,6 +31,7 @@ const APART = [
   "accept_invitation",
   "sign_out",
   "connect",
+  "connect_refused",
   "welcome_name",
   "welcome_account",
 ];

@@ -26,6 +26,16 @@ export const CONNECT = {
   connect: "Connect",
   decline: "Do not connect",
   back: (origin: string) => `Either way, you return to ${origin}.`,
+  refusedTitle: "You cannot connect from here",
+  refusedLead: "Nothing has happened. Go back to the product and try again.",
+  refusals: {
+    invalid_redirect_uri:
+      "The product did not say correctly where you return to, so this service cannot be sure who sent you.",
+    invalid_request: "The product sent an incomplete or outdated request.",
+    not_found:
+      "This service does not know the product that sent you here. Its publisher may have removed it.",
+  } as Record<string, string | undefined>,
+  forPublisher: "If it happens again, tell the product's publisher this error code:",
   roleLooks: "Your role neither connects nor proposes this product for this organization.",
   propose: "Propose",
   proposeLead:

@@ -1,9 +1,11 @@
+import type { Constraint, KnownConstraint } from "../../protocol/constraints/constraints.ts";
+import { altitudeBounds } from "../../protocol/constraints/geometry.ts";
 import { span } from "./decisions.ts";
 
 const times = (number: number) => (number === 1 ? "once" : `${number.toLocaleString("en")} times`);
 
 /** Texts of the pages about delegations. */
-export const DELEGATIONS = {
+const DELEGATIONS = {
   title: "Delegations",
   lead: "What agents may do for you. A delegation is a signed permission that somebody approved; you can take it back at any time.",
   filter: "Filter the list",
@@ -34,7 +36,7 @@ export const DELEGATIONS = {
 };
 
 /** Texts of the page about one delegation. */
-export const DELEGATION = {
+const DELEGATION = {
   title: (agent: string) => `Delegation to ${agent}`,
   lead: {
     active: "It is active: the agent may use it now.",
@@ -109,7 +111,7 @@ export const DELEGATION = {
 };
 
 /** Texts of the page that revokes a delegation. */
-export const REVOKE = {
+const REVOKE = {
   title: (agent: string) => `Revoke the delegation to ${agent}`,
   lead: "From then on every check of it is denied, immediately and for good. It cannot be taken back; a new request can be approved.",
   linkedStays: "The linked delegation from the same approval stays active. Revoke it separately.",
@@ -140,7 +142,7 @@ export const REVOKE = {
 };
 
 /** Texts of the page that revokes several delegations. */
-export const REVOKE_MANY = {
+const REVOKE_MANY = {
   link: "Revoke several",
   title: "Revoke several delegations",
   lead: "Tick the delegations to end. The next page names them, and nothing ends before you confirm.",
@@ -180,7 +182,7 @@ function ago(seconds: number): string {
 }
 
 /** Texts about requests that an agent made itself. */
-export const ASKING = {
+const ASKING = {
   purposeOf: "Why, in the agent's own words. Nobody has checked them",
   how: "The agent asked itself, with its API key",
   title: "The refused action",
@@ -218,4 +220,73 @@ export const ASKING = {
   onceHint: (scope: string) =>
     `Nothing else is approved than “${scope}” for the refused action. Tick it above.`,
   askedHint: "Or until the time that was asked for, if the request names one.",
+};
+
+type Sayings = {
+  [T in KnownConstraint["type"]]: (constraint: Extract<KnownConstraint, { type: T }>) => string;
+};
+
+/** A phrase for each constraint, which continues the words "only if". */
+const SAYINGS: Sayings = {
+  max_amount: ({ max_amount, currency }) => `the amount is at most ${number(max_amount)} ${currency}`,
+  max_rate: ({ count, window_s }) =>
+    `it is used at most ${count === 1 ? "once" : `${number(count)} times`} in ${window_s < 60 ? `${window_s} s` : span(window_s)}`,
+  time_window: ({ start, end, tz }) =>
+    `it is from ${start} to ${end}${end < start ? " the next day" : ""}, by the time of ${tz}`,
+  geo_circle: ({ lat, lon, radius_m }) =>
+    `the place is within ${distance(radius_m)} of ${position(lat, lon)}`,
+  geo_polygon: ({ points }) =>
+    `the place is in the area with the corners ${points.map(([lat, lon]) => position(lat, lon)).join("; ")}`,
+  geo_bbox(box) {
+    const { min, max } = altitudeBounds(box);
+    const height = min === 0 && max === 0 ? "" : `, ${number(min)} to ${number(max)} m high`;
+    return `the place is between ${position(box.min_lat, box.min_lon)} and ${position(box.max_lat, box.max_lon)}${height}`;
+  },
+  max_speed_mps: ({ max_mps }) =>
+    `the speed is at most ${number(max_mps)} m/s (${number(Math.round(max_mps * 36) / 10)} km/h)`,
+  resource_path: ({ resource_id, path_prefix = "/" }) =>
+    path_prefix === "/"
+      ? `it is about the resource ${resource_id}`
+      : `it is about the resource ${resource_id}, at ${path_prefix} or below`,
+};
+
+/** Texts about constraints. Pages call them limits. */
+const LIMITS = {
+  say(constraint: Constraint): string {
+    if (!Object.hasOwn(SAYINGS, constraint.type)) {
+      const params = "params" in constraint ? ` ${JSON.stringify(constraint.params)}` : "";
+      return `the rule ${constraint.type}${params} holds, which this service does not know, so it denies every use`;
+    }
+    const say = SAYINGS[constraint.type as KnownConstraint["type"]] as (constraint: Constraint) => string;
+    return say(constraint);
+  },
+  center: "Center (latitude, longitude)",
+  radius: "Radius",
+  map: "See the place on OpenStreetMap (another site)",
+  coordinates: (lat: number, lon: number) => `${lat}, ${lon}`,
+  meters: (radius: number) => `${radius.toLocaleString("en", { maximumFractionDigits: 20 })} m`,
+  clock: "The hours of a day, from midnight on top",
+};
+
+function number(value: number): string {
+  return value.toLocaleString("en", { maximumFractionDigits: 6 });
+}
+
+function distance(metres: number): string {
+  return metres < 1_000 ? `${number(metres)} m` : `${number(Math.round(metres) / 1_000)} km`;
+}
+
+function position(lat: number, lon: number): string {
+  const degrees = (value: number) => `${number(Math.abs(value))}°`;
+  return `${degrees(lat)} ${lat < 0 ? "S" : "N"} ${degrees(lon)} ${lon < 0 ? "W" : "E"}`;
+}
+
+/** The texts of this file by the names that pages use. */
+export const DELEGATION_TEXTS = {
+  delegations: DELEGATIONS,
+  delegation: DELEGATION,
+  revoke: REVOKE,
+  revokeMany: REVOKE_MANY,
+  asking: ASKING,
+  limits: LIMITS,
 };

@@ -1,5 +1,4 @@
-import type { Constraint, KnownConstraint } from "../../protocol/constraints/constraints.ts";
-import { altitudeBounds } from "../../protocol/constraints/geometry.ts";
+import type { KnownConstraint } from "../../protocol/constraints/constraints.ts";
 import { span } from "./decisions.ts";
 
 /** Texts about scopes. */
@@ -242,62 +241,3 @@ export const REQUEST = {
     "Your organization requires two people, and it is not known here who asked. Approve the request in the cluster, or let a person ask again.",
   roleLooks: "Your role lets you see requests. Owners and approvers decide about them.",
 };
-
-type Sayings = {
-  [T in KnownConstraint["type"]]: (constraint: Extract<KnownConstraint, { type: T }>) => string;
-};
-
-/** A phrase for each constraint, which continues the words "only if". */
-const SAYINGS: Sayings = {
-  max_amount: ({ max_amount, currency }) => `the amount is at most ${number(max_amount)} ${currency}`,
-  max_rate: ({ count, window_s }) =>
-    `it is used at most ${count === 1 ? "once" : `${number(count)} times`} in ${window_s < 60 ? `${window_s} s` : span(window_s)}`,
-  time_window: ({ start, end, tz }) =>
-    `it is from ${start} to ${end}${end < start ? " the next day" : ""}, by the time of ${tz}`,
-  geo_circle: ({ lat, lon, radius_m }) =>
-    `the place is within ${distance(radius_m)} of ${position(lat, lon)}`,
-  geo_polygon: ({ points }) =>
-    `the place is in the area with the corners ${points.map(([lat, lon]) => position(lat, lon)).join("; ")}`,
-  geo_bbox(box) {
-    const { min, max } = altitudeBounds(box);
-    const height = min === 0 && max === 0 ? "" : `, ${number(min)} to ${number(max)} m high`;
-    return `the place is between ${position(box.min_lat, box.min_lon)} and ${position(box.max_lat, box.max_lon)}${height}`;
-  },
-  max_speed_mps: ({ max_mps }) =>
-    `the speed is at most ${number(max_mps)} m/s (${number(Math.round(max_mps * 36) / 10)} km/h)`,
-  resource_path: ({ resource_id, path_prefix = "/" }) =>
-    path_prefix === "/"
-      ? `it is about the resource ${resource_id}`
-      : `it is about the resource ${resource_id}, at ${path_prefix} or below`,
-};
-
-/** Texts about constraints. Pages call them limits. */
-export const LIMITS = {
-  say(constraint: Constraint): string {
-    if (!Object.hasOwn(SAYINGS, constraint.type)) {
-      const params = "params" in constraint ? ` ${JSON.stringify(constraint.params)}` : "";
-      return `the rule ${constraint.type}${params} holds, which this service does not know, so it denies every use`;
-    }
-    const say = SAYINGS[constraint.type as KnownConstraint["type"]] as (constraint: Constraint) => string;
-    return say(constraint);
-  },
-  center: "Center (latitude, longitude)",
-  radius: "Radius",
-  map: "See the place on OpenStreetMap (another site)",
-  coordinates: (lat: number, lon: number) => `${lat}, ${lon}`,
-  meters: (radius: number) => `${radius.toLocaleString("en", { maximumFractionDigits: 20 })} m`,
-  clock: "The hours of a day, from midnight on top",
-};
-
-function number(value: number): string {
-  return value.toLocaleString("en", { maximumFractionDigits: 6 });
-}
-
-function distance(metres: number): string {
-  return metres < 1_000 ? `${number(metres)} m` : `${number(Math.round(metres) / 1_000)} km`;
-}
-
-function position(lat: number, lon: number): string {
-  const degrees = (value: number) => `${number(Math.abs(value))}°`;
-  return `${degrees(lat)} ${lat < 0 ? "S" : "N"} ${degrees(lon)} ${lon < 0 ? "W" : "E"}`;
-}

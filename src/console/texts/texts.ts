@@ -5,14 +5,14 @@ import { CALLBACKS, WEBHOOK_SECRET } from "./callbacks.ts";
 import { CLUSTERS } from "./clusters.ts";
 import { CONNECT, CUSTOMERS, PRODUCT_NOTICES, PRODUCTS, PROPOSALS } from "./connect.ts";
 import { EXPLAIN, REASONS, TRY_IT, whyDenied } from "./decisions.ts";
-import { ASKING, DELEGATION, DELEGATION_NOTICES, DELEGATIONS, REVOKE, REVOKE_MANY } from "./delegations.ts";
+import { DELEGATION_NOTICES, DELEGATION_TEXTS } from "./delegations.ts";
 import { DELIVERIES, RECOVERIES } from "./deliveries.ts";
 import { ERRORS } from "./errors.ts";
 import { HISTORY } from "./history.ts";
 import { CHANNEL, CHANNEL_NOTICES, MAILS } from "./mails.ts";
 import { ACTING, DOMAINS, INVITATION, ORGANIZATION, OWN_ACCOUNT } from "./organization.ts";
 import { CONNECTIONS, PICKER, PLATFORM_NOTICES, PLATFORMS } from "./platforms.ts";
-import { ASK, LIMITS, REQUEST, REQUESTS, SCOPES } from "./requests.ts";
+import { ASK, REQUEST, REQUESTS, SCOPES } from "./requests.ts";
 import { SERVICE } from "./service.ts";
 
 /** Texts about an account's credit. */
@@ -255,11 +255,9 @@ export const texts = {
     notCounted: "There are too many decisions to count them now.",
   },
   request: REQUEST,
-  asking: ASKING,
   requests: REQUESTS,
   ask: ASK,
   scopes: SCOPES,
-  limits: LIMITS,
   decisions: {
     chart: "Decisions by day and result; days in UTC",
     onDay: (day: string, of: { allow: number; deny: number; indeterminate: number }) =>
@@ -285,10 +283,7 @@ export const texts = {
   deliveries: DELIVERIES,
   recoveries: RECOVERIES,
   service: SERVICE,
-  delegations: DELEGATIONS,
-  delegation: DELEGATION,
-  revoke: REVOKE,
-  revokeMany: REVOKE_MANY,
+  ...DELEGATION_TEXTS,
   agents: AGENTS,
   agent: AGENT,
   adoption: ADOPTION,

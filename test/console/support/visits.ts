@@ -139,6 +139,7 @@ export const visits: Record<string, Reached> = {
     viewer: publisherViewer,
     path: ({ platform, connection }) => `/console/platforms/${platform}/customers/${connection}`,
   },
+  connect_refused: { viewer: "nobody", path: "/console/connect-refused?reason=invalid_redirect_uri" },
   connect: { viewer: customerViewer, path: ({ request }) => `/console/connect/${request}` },
   organization: { viewer: organizationOf, path: "/console/organization" },
   organization_settings: { viewer: organizationOf, path: "/console/organization/settings" },
