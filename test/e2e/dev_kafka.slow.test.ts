@@ -86,6 +86,7 @@ describe.skipIf(missing !== undefined)("npm start with Java", () => {
         new Set([
           "connection.created",
           "connection.key_created",
+          "connection.removed",
           "delegation.approved",
           "delegation.revoked",
         ]),
