@@ -71,6 +71,7 @@ describe("requesting a delegation", () => {
       created_at: api.clock.now().toISOString(),
       expires_at: addSeconds(api.clock.now(), WEEK).toISOString(),
       requested_by: person.email,
+      connected_by: null,
       declared_by: null,
       four_eyes: false,
       decided_at: null,

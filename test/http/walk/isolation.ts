@@ -77,6 +77,11 @@ export const otherwise: Record<string, { answers: string; own?: string; customer
   "list_delegations query.agent_id": { answers: "nothing", why: "a list" },
   "list_delegations query.platform_id": { answers: "nothing", why: "a list" },
   "list_account_agents query.platform_id": { answers: "nothing", why: "a list" },
+  "list_connected_products query.platform_id": {
+    answers: "nothing",
+    own: "nothing",
+    why: "the caller's own platform is no product",
+  },
   "list_account_agents query.connection_id": { answers: "nothing", why: "a list" },
   "list_delegation_requests query.connection_id": { answers: "nothing", why: "a list" },
   "list_delegation_requests query.agent_id": { answers: "nothing", why: "a list" },
