@@ -9,6 +9,7 @@ import {
   registerPlatform,
   type TestPlatform,
 } from "../support/platform_world.ts";
+import { until } from "../support/process.ts";
 import {
   type Customer,
   challengeOf,
@@ -209,7 +210,10 @@ describe("a decision at a customer connection", () => {
     });
     await Promise.all([...calls, end]);
     expect(late.filter((outcome) => outcome.startsWith("allow"))).toEqual([]);
-    expect((await keyed(api, leaving, "/v1/service/challenge")).status).toBe(401);
+    await until(
+      "the key has ended here too",
+      async () => (await keyed(api, leaving, "/v1/service/challenge")).status === 401,
+    );
   });
 });
 
