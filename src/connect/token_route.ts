@@ -5,8 +5,9 @@ import type { Database, Transaction } from "../db/database.ts";
 import type { ConnectCodeRow, Consent } from "../db/key_tables.ts";
 import { newId } from "../ids.ts";
 import { rootOf } from "../input/url.ts";
+import { writeAct } from "../organizations/activity.ts";
 import type { ApiKeyFinder } from "../platforms/api_keys/api_key_finder.ts";
-import { noteConnected } from "../platforms/connections/connection_acts.ts";
+import { tellOtherParty } from "../platforms/connections/connection_acts.ts";
 import {
   type CustomerConnection,
   createCustomerConnection,
@@ -92,13 +93,7 @@ async function exchangeCode(deps: TokenDeps, exchange: Exchange): Promise<TokenA
       });
       const checked = await checkMayConnect(tx, spent, now);
       await recordConsent(tx, spent, connection, { ...checked, now });
-      const place = {
-        connection_id: connection.connectionId,
-        account_id: checked.publisherId,
-        product_id: spent.platform_id,
-        customer_account_id: spent.customer_account_id,
-      };
-      await noteConnected(tx, place, { personId: spent.person_id, role: checked.role, now });
+      await noteConnected(tx, spent, connection, { ...checked, now });
       return { spent, connection };
     })
     .catch((error: unknown) => Promise.reject(asInvalidGrant(error)));
@@ -137,6 +132,26 @@ function provesChallenge(verifier: string, challenge: string): boolean {
   if (!/^[\w.~-]{43,128}$/.test(verifier)) return false;
   const proven = hashChallenge(hash("sha256", verifier, "base64url"));
   return proven.length === challenge.length && timingSafeEqual(Buffer.from(proven), Buffer.from(challenge));
+}
+
+/** Adds to the activity of both parties that the customer connected. Only the customer sees who did. */
+async function noteConnected(
+  tx: Transaction,
+  { platform_id: product_id, customer_account_id, person_id }: ConnectCodeRow,
+  { connectionId: connection_id }: CustomerConnection,
+  { role, publisherId: account_id, now }: CheckedConnect & { now: Date },
+): Promise<void> {
+  const operation = "oauth_token";
+  const connection = { connection_id, account_id, product_id, customer_account_id };
+  await tellOtherParty(tx, connection, { by: "customer", operation, now });
+  const person = await tx("accounts").where({ account_id: person_id }).first("email");
+  const act = {
+    accountId: customer_account_id,
+    person: { accountId: person_id, email: person?.email ?? "", role },
+    operation,
+    target: { connection_id },
+  };
+  await writeAct(tx, act, { status: "done", now });
 }
 
 async function recordConsent(

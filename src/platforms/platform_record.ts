@@ -189,8 +189,13 @@ export async function findPrincipalConnection(
   }
   return {
     ...found,
-    allowed_scopes: chosen_scopes === null ? ceiling : intersectScopes(chosen_scopes, ceiling),
+    allowed_scopes: allowedScopes(chosen_scopes, ceiling),
   };
+}
+
+/** Returns what agents may be lent. `chosen`: the customer's choice, or null for an own connection. */
+export function allowedScopes(chosen: string[] | null, ceiling: string[]): string[] {
+  return chosen === null ? ceiling : intersectScopes(chosen, ceiling);
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { TestApi } from "../support/api.ts";
+import type { HttpAnswer } from "../support/http.ts";
 import { actingFor, addMember } from "../support/members.ts";
 import { delegated, registerPlatform, requested } from "../support/platform_world.ts";
 import {
@@ -10,6 +11,8 @@ import {
   removeConnection,
   type Sql,
 } from "./races.ts";
+
+type Requested = Awaited<ReturnType<typeof requested>>;
 
 /** Races of the operations on requests and certificates. */
 export const delegationRaces: Record<string, RaceRow[]> = {
@@ -160,11 +163,7 @@ async function asking(api: TestApi) {
   return { own, call: () => keyed(api, own, "POST", "/v1/service/access-requests", ask) };
 }
 
-function askingRace(
-  title: string,
-  gets: string,
-  meanwhile: (own: Awaited<ReturnType<typeof requested>>) => Sql,
-): RaceRow {
+function askingRace(title: string, gets: string, meanwhile: (own: Requested) => Sql): RaceRow {
   return {
     title,
     gets: [gets],
@@ -175,43 +174,37 @@ function askingRace(
   };
 }
 
-function keyRequestRace(
+/** A race of a call about a pending request, while another transaction holds its connection. */
+function requestRace(
   title: string,
   gets: string,
-  meanwhile: (own: Awaited<ReturnType<typeof requested>>) => Sql,
+  meanwhile: (own: Requested) => Sql,
+  call: (own: Requested, api: TestApi) => Promise<HttpAnswer>,
 ): RaceRow {
   return {
     title,
     gets: [gets],
     async prepare(api) {
       const own = await requested(api);
-      const path = `/v1/service/connections/${own.platform.connectionId}/delegation-requests`;
-      const headers = { "x-service-api-key": own.platform.apiKey };
-      const body = { agent_id: own.agentId, requested_scope: ["data:read"] };
-      return {
-        holds: lockConnection(own),
-        meanwhile: meanwhile(own),
-        call: () => api.client().post(path, body, { headers }),
-      };
+      return { holds: lockConnection(own), meanwhile: meanwhile(own), call: () => call(own, api) };
     },
   };
 }
 
-function approvalRace(
-  title: string,
-  gets: string,
-  meanwhile: (own: Awaited<ReturnType<typeof requested>>) => Sql,
-): RaceRow {
-  return {
-    title,
-    gets: [gets],
-    async prepare(api) {
-      const own = await requested(api);
-      const path = `/v1/service/delegations/requests/${own.requestId}/approve`;
-      const call = () => own.person.client.post(path, { approved_scope: ["data:read"] });
-      return { holds: lockConnection(own), meanwhile: meanwhile(own), call };
-    },
-  };
+function keyRequestRace(title: string, gets: string, meanwhile: (own: Requested) => Sql): RaceRow {
+  return requestRace(title, gets, meanwhile, ({ platform, agentId }, api) => {
+    const path = `/v1/service/connections/${platform.connectionId}/delegation-requests`;
+    const body = { agent_id: agentId, requested_scope: ["data:read"] };
+    return api.client().post(path, body, { headers: { "x-service-api-key": platform.apiKey } });
+  });
+}
+
+function approvalRace(title: string, gets: string, meanwhile: (own: Requested) => Sql): RaceRow {
+  return requestRace(title, gets, meanwhile, ({ person, requestId }) =>
+    person.client.post(`/v1/service/delegations/requests/${requestId}/approve`, {
+      approved_scope: ["data:read"],
+    }),
+  );
 }
 
 /** A member approves their own request. By default, another transaction holds the organization's account. */

@@ -9,7 +9,7 @@ import { idText } from "../../input/schemas.ts";
 import { rootOf } from "../../input/url.ts";
 import { findOwner } from "../../platforms/account_owner.ts";
 import { findAgent } from "../../platforms/agents/agents.ts";
-import { ownConnection } from "../../platforms/platform_record.ts";
+import { findPrincipalConnection, ownConnection } from "../../platforms/platform_record.ts";
 import type { RequestRate } from "../../rates/request_rate.ts";
 import { principalOf, type Route, route } from "../../route.ts";
 import { requestAnswer, showRequest } from "../delegation_answers.ts";
@@ -22,7 +22,7 @@ import {
   stateAt,
 } from "../delegation_records.ts";
 import { readExpiry } from "../requested_end.ts";
-import { createAskingRates, decisionPage, refuseFourEyes } from "./agent_requests.ts";
+import { createAskingRates, decisionPage, findSameRequest, refuseFourEyes } from "./agent_requests.ts";
 import { requestDelegation } from "./request_delegation.ts";
 
 const connectionParams = z.object({ connection_id: idText });
@@ -101,15 +101,19 @@ export function keyRequestRoute({ db, clock, baseUrl }: Deps & { baseUrl: string
     async handle({ caller, params, body }) {
       const connectionId = await ownConnection(db, caller, params.connection_id);
       const { agent_id: agentId } = await findAgent(db, connectionId, body.agent_id);
-      await refuseFourEyes(db, connectionId);
-      const owner = await findOwner(db, caller.principalAccountId);
-      const row = await withinRates({ agentId, connectionId }, () =>
-        requestDelegation({ db, clock }, owner, {
-          ...readAsked(body),
-          connectionId,
-          asked: { refusal: null, action: null },
-        }),
-      );
+      const accountId = caller.principalAccountId;
+      const file = async () => {
+        await refuseFourEyes(db, connectionId);
+        const owner = await findOwner(db, accountId);
+        const asked = { refusal: null, action: null };
+        return withinRates({ agentId, connectionId }, () =>
+          requestDelegation({ db, clock }, owner, { ...readAsked(body), connectionId, asked }),
+        );
+      };
+      const { allowed_scopes } = await findPrincipalConnection(db, accountId, connectionId);
+      const { requested_scope: scopes = allowed_scopes, constraints = [] } = body;
+      const sought = { agentId, scopes, constraints, action: null, byAgent: false };
+      const row = (await findSameRequest(db, sought, clock.now())) ?? (await file());
       const { request_id, status, agent_id, requested_scope } = row;
       return {
         body: { request_id, status, agent_id, requested_scope, console: decisionPage(rootOf(baseUrl), row) },

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { type Database, platformOf } from "../../db/database.ts";
 import { ApiError } from "../../errors.ts";
-import { intersectScopes } from "../../protocol/documents/scopes.ts";
 import { type Route, route } from "../../route.ts";
 import { verifierName } from "../platform_answers.ts";
+import { allowedScopes } from "../platform_record.ts";
 
 const answer = z.object({
   connection_id: z.string(),
@@ -41,7 +41,7 @@ export function getOwnConnectionRoute({ db }: { db: Database }): Route {
       return {
         body: {
           ...{ connection_id: connectionId, verifier_id: verifierId, workspace_id: accountId, platform_id },
-          allowed_scopes: chosen === null ? ceiling : intersectScopes(chosen, ceiling),
+          allowed_scopes: allowedScopes(chosen, ceiling),
           customer: org_id === null ? null : { org_id, org_name: org_name ?? "" },
         },
       };

@@ -148,15 +148,19 @@ function unsealed(secretBox: SecretBox, text: string): Sealed | undefined {
   }
 }
 
+/** Returns which connection `c` the verifier is. */
+function placeOf({ named, connectionId }: Sealed): Record<string, string> | undefined {
+  if (named === undefined) {
+    return connectionId === undefined ? undefined : { "c.connection_id": connectionId };
+  }
+  const { workspace_id, verifier_id } = named;
+  return isUuid(workspace_id) ? { "c.account_id": workspace_id, "c.verifier_id": verifier_id } : undefined;
+}
+
 /** Returns how people know a verifier, or null outside this service, where anybody chooses the name. */
-async function nameOf(
-  db: Database,
-  { named, connectionId }: Sealed,
-  accountId: string,
-): Promise<Refusal["verifier"]> {
-  const at = named ? { "c.account_id": named.workspace_id, "c.verifier_id": named.verifier_id } : undefined;
-  const place = at ?? (connectionId === undefined ? undefined : { "c.connection_id": connectionId });
-  if (place === undefined || (named && !isUuid(named.workspace_id))) return null;
+async function nameOf(db: Database, sealed: Sealed, accountId: string): Promise<Refusal["verifier"]> {
+  const place = placeOf(sealed);
+  if (place === undefined) return null;
   const row = await db("connections as c")
     .join("platforms as p", "p.platform_id", db.raw(platformOf("c")))
     .join("accounts as a", "a.account_id", "c.account_id")

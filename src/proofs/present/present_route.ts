@@ -172,14 +172,15 @@ export async function buildProof(
 function notDelegated(
   { secretBox, askEndpoint }: PresentDeps,
   caller: ApiKeyCaller,
-  { agent_id: agentId, required_scope: requiredScope, operation, cert_id: certId, ...asked }: ProofAsked,
+  asked: ProofAsked,
   now: Date,
 ): ApiError {
+  const { agent_id: agentId, required_scope: requiredScope, operation, cert_id: certId } = asked;
   // A call that chose a certificate says nothing about what the agent lacks.
   if (certId !== undefined || requiredScope === undefined || !isRequirableScope(requiredScope)) {
     return new ApiError("no_active_delegation");
   }
-  const { verifier_connection_id: connectionId = caller.connectionId } = asked;
+  const connectionId = asked.verifier_connection_id ?? caller.connectionId;
   const refused = { agentId, requiredScope, operation, connectionId };
   const members = sealRefusal(secretBox, askEndpoint, refused, now);
   return new ApiError("no_active_delegation", undefined, {}, members);

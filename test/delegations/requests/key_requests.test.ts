@@ -144,6 +144,15 @@ describe("a request with an API key", () => {
     expect(Number(next.headers.get("retry-after"))).toBeGreaterThan(80_000);
   });
 
+  test("counts once, however often it is repeated", async () => {
+    const made = await customer();
+    const repeat = () => ask(made, { agent_id: made.agentId, requested_scope: ["data:read"] });
+    const first = await repeat();
+    for (let count = 0; count < 21; count++) {
+      expect((await repeat()).body.request_id).toBe(first.body.request_id);
+    }
+  });
+
   test("files one request for calls with the same idempotency key", async () => {
     const made = await customer();
     const send = () =>

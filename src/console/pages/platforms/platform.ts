@@ -61,8 +61,7 @@ async function load(visit: Visit) {
 async function leadToProduct({ call, at, params }: Visit, error: unknown): Promise<never> {
   if (!(error instanceof ApiError) || error.code !== "not_found") throw error;
   const query = { platform_id: params.platform_id, limit: "1" };
-  const { items } = await call("list_connected_products", { query }).catch(() => ({ items: [] }));
-  const [product] = items;
+  const [product] = (await call("list_connected_products", { query })).items;
   if (product === undefined) throw error;
   throw new Redirect(at(`/products/${product.connection_id}`));
 }
