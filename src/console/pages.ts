@@ -35,6 +35,7 @@ import { platformPage } from "./pages/platforms/platform.ts";
 import { changePlatformPage, newPlatformPage } from "./pages/platforms/platform_forms.ts";
 import { platformsPage } from "./pages/platforms/platforms.ts";
 import { rotateKeyPage } from "./pages/platforms/rotate_key.ts";
+import { signingSecretPage } from "./pages/platforms/signing_secret.ts";
 import { requestPage } from "./pages/requests/request.ts";
 import { askPage, requestsPage } from "./pages/requests/requests.ts";
 import { servicePage, suspendedPage } from "./pages/service.ts";
@@ -71,6 +72,7 @@ export const consolePages: readonly Page[] = [
   newPlatformPage,
   platformPage,
   changePlatformPage,
+  signingSecretPage,
   acceptedIdentitiesPage,
   platformAdoptionPage,
   connectionPage,

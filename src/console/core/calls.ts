@@ -111,6 +111,7 @@ export type Answers = {
   register_platform: RegisteredAnswer;
   register_personal_platform: RegisteredAnswer;
   change_platform: PlatformAnswer;
+  rotate_signing_secret: { signing_secret: string; former_expires_at: string | null };
   publish_platform: PlatformAnswer;
   unpublish_platform: PlatformAnswer;
   list_organization_domains: { domains: OrganizationDomainAnswer[] };

@@ -116,6 +116,26 @@ export const PRODUCTS = {
     "It stops at the same moment: its agents can do nothing for you, and it can ask for nothing. This cannot be undone. You can connect again, but nothing that ended comes back.",
 };
 
+/** Texts of the page that replaces a platform's signing secret. */
+export const SIGNING_SECRET = {
+  open: "Replace the signing secret",
+  title: "Replace the signing secret",
+  lead: "With the signing secret, your server exchanges the code of a customer who connects. You get a new one, shown once. Connections and their API keys stay as they are.",
+  declared:
+    "A manifest in a cluster declares this platform. Its API key is therefore replaced too, and the operator writes both into its Secret within 10 minutes. The former key is good for a day more.",
+  grace: "The former secret stays valid for",
+  graceHint: "Only one former secret is valid, so one of an earlier replacement ends now.",
+  submit: "Replace the secret",
+  madeTitle: "The new signing secret",
+  made: "Signing secret",
+  formerGood: "The former secret stays valid until",
+  formerEnded: "The former secret has ended.",
+  back: "Back to the platform",
+  onceTitle: "This was done already",
+  onceMade:
+    "The secret was replaced when the form was sent the first time, and the new one was shown then. No page shows it twice. If you did not see it, replace the secret again.",
+};
+
 /** Texts of the pages about the customers of a platform. */
 export const CUSTOMERS = {
   title: (platform: string) => `Customers of ${platform}`,

@@ -106,7 +106,7 @@ export const PLATFORMS = {
   openPlatform: "Open the platform",
   onceTitle: "This was done already",
   onceMade:
-    "The platform was registered when the form was sent the first time, and its secrets were shown then. No page shows them twice. If you did not see them, open the platform and replace its API key and its webhook secret.",
+    "The platform was registered when the form was sent the first time, and its secrets were shown then. No page shows them twice. If you did not see them, open the platform and replace its API key, its webhook secret and its signing secret.",
 
   facts: "The platform",
   type: "Type",

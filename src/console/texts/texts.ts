@@ -3,7 +3,7 @@ import { ACTIVITY } from "./activity.ts";
 import { ADOPTION, AGENT, AGENT_NOTICES, AGENTS, FIRST_STEPS } from "./agents.ts";
 import { CALLBACKS, WEBHOOK_SECRET } from "./callbacks.ts";
 import { CLUSTERS } from "./clusters.ts";
-import { CONNECT, CUSTOMERS, PRODUCT_NOTICES, PRODUCTS, PROPOSALS } from "./connect.ts";
+import { CONNECT, CUSTOMERS, PRODUCT_NOTICES, PRODUCTS, PROPOSALS, SIGNING_SECRET } from "./connect.ts";
 import { EXPLAIN, REASONS, TRY_IT, whyDenied } from "./decisions.ts";
 import { DELEGATION_NOTICES, DELEGATION_TEXTS } from "./delegations.ts";
 import { DELIVERIES, RECOVERIES } from "./deliveries.ts";
@@ -72,6 +72,7 @@ export const texts = {
   products: PRODUCTS,
   proposals: PROPOSALS,
   customers: CUSTOMERS,
+  signingSecret: SIGNING_SECRET,
   listing: {
     pages: "Pages",
     first: "Back to the beginning",

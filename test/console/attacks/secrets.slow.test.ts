@@ -13,6 +13,7 @@ const FORMS: Record<string, [form: string, values: Record<string, string | strin
   new_platform: ["register", { name: "Shop", default_allowed_scopes: ["data:read"] }],
   connection: ["create_key", { purpose: "verify" }],
   rotate_key: ["rotate", {}],
+  signing_secret: ["rotate", {}],
   customer: ["rotate", {}],
   webhook_secret: ["rotate", {}],
 };

@@ -18,6 +18,7 @@ const paths = ({ ids }: Seen): [string, string][] => [
   ["platforms", "/platforms"],
   ["platform", `/platforms/${ids.platform}`],
   ["change", `/platforms/${ids.platform}/change`],
+  ["secret", `/platforms/${ids.platform}/signing-secret`],
   ["accepted", `/platforms/${ids.platform}/accepted`],
   ["adoption", `/platforms/${ids.platform}/adoption`],
   ["connection", `/connections/${ids.connection}`],
@@ -51,6 +52,7 @@ async function memberOf(role: MemberRole) {
 
 const developers = {
   change: ["change"],
+  secret: ["rotate"],
   connection: ["end_former", "create_key", "end_key"],
   rotate: ["rotate"],
   settings: ["change"],

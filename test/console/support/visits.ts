@@ -101,6 +101,10 @@ export const visits: Record<string, Reached> = {
     viewer: platformViewer,
     path: ({ platform }) => `/console/platforms/${platform}/change`,
   },
+  signing_secret: {
+    viewer: platformViewer,
+    path: ({ platform }) => `/console/platforms/${platform}/signing-secret`,
+  },
   accepted_identities: {
     viewer: platformViewer,
     path: ({ platform }) => `/console/platforms/${platform}/accepted`,

@@ -68,7 +68,9 @@ async function leadToProduct({ call, at, params }: Visit, error: unknown): Promi
 
 function about(visit: Visit, { platform }: Loaded): Html {
   const words = visit.texts.platforms;
+  const path = `/platforms/${platform.platform_id}`;
   const mayChange = visit.may("change_platform") && platform.declared_by === null;
+  const mayRotate = visit.may("rotate_signing_secret");
   return html`<section class="card"><h2>${words.facts}</h2>
     ${facts([
       platform.description !== "" && [words.description, platform.description],
@@ -81,7 +83,11 @@ function about(visit: Visit, { platform }: Loaded): Html {
       [words.registered, time(platform.created_at)],
       [words.id, copyable(visit.texts, { id: "platform-id", text: platform.platform_id })],
     ])}
-    ${mayChange && html`<p class="actions"><a href=${visit.at(`/platforms/${platform.platform_id}/change`)}>${words.change}</a></p>`}
+    ${
+      (mayChange || mayRotate) &&
+      html`<p class="actions">${mayChange && html`<a href=${visit.at(`${path}/change`)}>${words.change}</a>`}
+      ${mayRotate && html`<a href=${visit.at(`${path}/signing-secret`)}>${visit.texts.signingSecret.open}</a>`}</p>`
+    }
   </section>`;
 }
 
