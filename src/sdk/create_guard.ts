@@ -1,7 +1,8 @@
 import { type Authority, type Authorization, grantAuthority, receiptIdOf, refused } from "./authority.ts";
 import { type Challenge, createChallenges } from "./challenges.ts";
 import { systemClock } from "./clock.ts";
-import { errorCodeOf, NO_DECISION, type Refusal, type Ruling, rule } from "./enforcement.ts";
+import { errorCodeOf, type Refusal, type Ruling, rule } from "./enforcement.ts";
+import { faultOf, isRefusedKey } from "./faults.ts";
 import type { Verifier } from "./operation.ts";
 import { createOutcomeReporter } from "./outcomes.ts";
 import { type AcceptedPrincipals, readPrincipals } from "./principals.ts";
@@ -15,7 +16,7 @@ import {
 } from "./record.ts";
 import { type Exchange, exchange } from "./service/exchange.ts";
 import { createLookUp, OWN_KEY_PATH, readObject, readOwnKey } from "./service/own_key.ts";
-import { type GuardFault, type GuardSettings, readGuardSettings } from "./settings.ts";
+import { type GuardSettings, readGuardSettings } from "./settings.ts";
 
 /** The result of a guarded action. */
 export type Run<T> =
@@ -159,7 +160,7 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     }
     const asked = { ...question, askedAt };
     const ruling = rule(await send("verify", question.key, question.body));
-    const fault = faultOf(ruling, question.requiredScope);
+    const fault = faultOf(ruling, { ...question, described: call.described });
     if (fault !== undefined) settings.onFault(fault);
     if (ruling.finding !== "allow") return refuse(asked, ruling.finding, ruling);
     const isReplay = question.operation !== undefined && ruling.answer.replayed === true;
@@ -188,23 +189,6 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     flush: outcomes.flush,
     header: settings.header,
   };
-}
-
-function isRefusedKey(status: number | undefined): status is 401 | 403 {
-  return status === 401 || status === 403;
-}
-
-/** Returns the fault of the application or the service because of which there is no decision, if any. */
-function faultOf(
-  { finding, status, answer, refusal }: Ruling,
-  requiredScope: string,
-): GuardFault | undefined {
-  if (finding === "invalid_scope") return { kind: "scope_not_accepted", requiredScope };
-  // Callers can cause 409, with the id of an earlier action.
-  if (refusal !== NO_DECISION || finding === "indeterminate" || status === 409) return undefined;
-  const code = errorCodeOf(answer);
-  if (isRefusedKey(status)) return { kind: "key_refused", status, code };
-  return { kind: "verification_failed", cause: finding, status, code };
 }
 
 function keyOf(apiKey: () => string): string | undefined {

@@ -28,11 +28,16 @@ export type AuthorizeCall = {
   principals?: PrincipalsSetting | undefined;
   /** Whether the request has a body to which no proof can be bound, such as one that no parser has read. */
   unreadBody?: boolean;
+  /**
+   * The header `X-Service-Operation` of the request, in which the agent describes its proof. The guard uses
+   * it only to name what differs, for `onFault`.
+   */
+  described?: string | undefined;
 };
 
 const CALL: Known<AuthorizeCall> = {
   ...{ requiredScope: true, proof: true, payload: true, operation: true },
-  ...{ context: true, principals: true, unreadBody: true },
+  ...{ context: true, principals: true, unreadBody: true, described: true },
 };
 const OPERATION: Known<OperationInput> = {
   ...{ action: true, invocationId: true, agentId: true, resourceId: true },

@@ -121,6 +121,7 @@ export async function authorizeRequest<Request extends object>(
       ? operationOf(guard, view, namedBy(route.operation, request, view))
       : undefined,
     context: route.context?.(request),
+    described: headerOf(guard, view, "operation"),
   });
   if (authorization.allowed) authorities.set(request, authorization.authority);
   return authorization;

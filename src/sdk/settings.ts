@@ -1,5 +1,5 @@
 import type { Agent } from "node:http";
-import type { Finding } from "./enforcement.ts";
+import { type GuardFault, warnOnce } from "./faults.ts";
 import type { Verifier } from "./operation.ts";
 import { type AcceptedPrincipals, type PrincipalsSetting, readPrincipals } from "./principals.ts";
 import type { VerificationRecord } from "./record.ts";
@@ -46,25 +46,6 @@ export type GuardSettings = {
    */
   onFault?: (fault: GuardFault) => void;
 };
-
-/**
- * A fault for `onFault`. `status` and `code` are those of the service's response:
- * - `key_refused`: the service refused the API key
- * - `verification_failed`: the service did not decide, for the reason `cause`
- * - `body_not_read`: a request to a bound route had a body that no parser had read, or of a type to which no
- *  proof can be bound. Callers can cause it
- * - an outcome or a scope was not accepted, the service did not return the verifier's identity, or a function
- *  of the settings failed
- */
-export type GuardFault =
-  | { kind: "outcome_not_reported"; invocationId: string; outcome: string; status: number | undefined }
-  | { kind: "scope_not_accepted"; requiredScope: string }
-  | { kind: "key_refused"; status: number; code: string | undefined }
-  | { kind: "verification_failed"; cause: Finding; status: number | undefined; code: string | undefined }
-  | { kind: "body_not_read" }
-  | { kind: "verifier_not_read"; status: number | undefined }
-  | { kind: "record_not_retained"; error: unknown }
-  | { kind: "principals_not_read"; error: unknown };
 
 /** Checked settings, in which all defaults are filled in. */
 export type ReadSettings = Required<
@@ -133,34 +114,6 @@ export function readSettings(settings: GuardSettings): ReadSettings {
     onFault: settings.onFault ?? warnOnce(),
     address: (path) => new URL(`${base}/v1/${word}/${path}`),
     header: (name) => `x-${word}-${name}`,
-  };
-}
-
-const HINTS: Readonly<Record<GuardFault["kind"], string>> = {
-  key_refused: "the service refused the API key. Use a verify key of your platform's connection",
-  verification_failed: "the service did not decide. Check baseUrl",
-  body_not_read:
-    "a request had a body that no parser read, or of another type than JSON and application/octet-stream. " +
-    "Put the body parser before the guard",
-  verifier_not_read: "the service did not return the verifier of the API key",
-  scope_not_accepted: "the service does not accept a required scope",
-  outcome_not_reported: "the service did not accept the outcome of an action",
-  record_not_retained: "the function retain failed",
-  principals_not_read: "the function principals failed",
-};
-
-/** Returns a function that writes the first fault of each kind to `console.warn`, without secrets. */
-function warnOnce(): (fault: GuardFault) => void {
-  const kinds = new Set<string>();
-  return (fault) => {
-    if (kinds.has(fault.kind)) return;
-    kinds.add(fault.kind);
-    const { kind, ...details }: { kind: GuardFault["kind"]; [name: string]: unknown } = fault;
-    const shown = ["status", "code", "cause", "requiredScope"].map((name) =>
-      details[name] === undefined ? "" : `, ${name} ${details[name]}`,
-    );
-    // biome-ignore lint/suspicious/noConsole: an application without onFault has no other place
-    console.warn(`deputize guard: ${kind}${shown.join("")}: ${HINTS[kind]}. Set onFault to see each fault.`);
   };
 }
 

@@ -15,7 +15,13 @@ import {
   WrongVerifier,
 } from "../../src/sdk/agent/agent.ts";
 import { REFUSALS } from "../../src/sdk/agent/errors.ts";
-import { createGuard, type Guard, type GuardSettings, guardExpress } from "../../src/sdk/guard.ts";
+import {
+  createGuard,
+  type Guard,
+  type GuardFault,
+  type GuardSettings,
+  guardExpress,
+} from "../../src/sdk/guard.ts";
 import { type Application, proofApi } from "../proofs/application.ts";
 import { createKey } from "../support/narrow_keys.ts";
 import { createAgent as createAgentAt } from "../support/platform_world.ts";
@@ -26,7 +32,7 @@ const order = { item: "coal", count: 3 };
 
 let app: Application;
 let other: Application;
-let shop: { url: string; handled: unknown[]; requests: number; stop(): void };
+let shop: { url: string; handled: unknown[]; requests: number; guardFaults: GuardFault[]; stop(): void };
 let faults: (() => void)[] = [];
 
 const verifierOf = ({ platform, person }: Application) => ({
@@ -54,12 +60,12 @@ async function startShop(
   application: Application,
   key: string = application.platform.apiKey,
 ): Promise<typeof shop> {
-  const seen = { handled: [] as unknown[], requests: 0 };
+  const seen = { handled: [] as unknown[], requests: 0, guardFaults: [] as GuardFault[] };
   const apiKey = () => {
     faults.shift()?.();
     return key;
   };
-  const guard = guardOf(application, { apiKey });
+  const guard = guardOf(application, { apiKey, onFault: (fault) => seen.guardFaults.push(fault) });
   const orders = express();
   orders.use((_request, _response, next) => {
     seen.requests += 1;
@@ -200,7 +206,7 @@ describe("agent.fetch to a guarded application", () => {
     mine.stop();
   });
 
-  test("gets a proof that allows only the request it sends", async () => {
+  test("gets a proof that allows only the request it sends, and the guard names what differs", async () => {
     const tampering = (change: (url: URL, init: RequestInit) => [URL, RequestInit]) =>
       agentOf(app, { fetch: (url, init) => fetch(...change(new URL(String(url)), init ?? {})) });
     const header = (name: string, value: string) => (url: URL, init: RequestInit) => {
@@ -208,15 +214,24 @@ describe("agent.fetch to a guarded application", () => {
       headers.set(name, value);
       return [url, { ...init, headers }] satisfies [URL, RequestInit];
     };
-    for (const change of [
-      (url, init) => [url, { ...init, body: JSON.stringify({ ...order, count: 300 }) }],
-      (url, init) => [url, { ...init, method: "PUT" }],
-      (url, init) => [new URL("/orders?fast=1", url), init],
-      header("x-service-session-id", "another"),
-      header("x-service-agent-id", other.agentId),
-    ] satisfies Parameters<typeof tampering>[0][]) {
-      const sent = tampering(change).fetch(`${shop.url}/orders`, { scope, body: order });
+    for (const [member, change] of [
+      ["payload_digest", (url, init) => [url, { ...init, body: JSON.stringify({ ...order, count: 300 }) }]],
+      ["action", (url, init) => [url, { ...init, method: "PUT" }]],
+      ["requested_path", (url, init) => [new URL("/orders?fast=1", url), init]],
+      ["session_id", header("x-service-session-id", "another")],
+      ["agent_id", header("x-service-agent-id", other.agentId)],
+      ["required_scope", (url, init) => [url, init]],
+    ] satisfies [string, Parameters<typeof tampering>[0]][]) {
+      const asked = { scope: member === "required_scope" ? "data:read" : scope, body: order };
+      const sent = tampering(change).fetch(`${shop.url}/orders`, asked);
       await expect(sent).rejects.toThrow(NotProven);
+      expect(shop.guardFaults.pop()).toEqual({
+        kind: "proof_for_other_operation",
+        code: "session_context_mismatch",
+        requiredScope: scope,
+        operation: expect.objectContaining({ verifier_id: app.platform.connectionId }),
+        differs: [member],
+      });
     }
     const another = tampering(header("x-service-invocation-id", "another"));
     expect((await another.fetch(`${shop.url}/orders`, { scope, body: order })).status).toBe(403);
@@ -274,6 +289,12 @@ describe("an attack on agent.fetch", () => {
     expect(answer.status).toBe(200);
     const [relayed] = await Promise.all(stolen);
     expect([relayed?.status, shop.handled]).toEqual([403, []]);
+    const refusal = await relayed?.text();
+    expect(refusal).not.toMatch(/verifier|workspace|scope|differs/);
+    expect(shop.guardFaults.at(-1)).toMatchObject({
+      kind: "proof_for_other_operation",
+      differs: ["verifier_id", "workspace_id"],
+    });
     hostile.stop();
   });
 

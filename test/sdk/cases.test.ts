@@ -10,7 +10,9 @@ import { readAsk } from "../../src/sdk/agent/asking.ts";
 import { readVerifier } from "../../src/sdk/agent/verifiers.ts";
 import { createGuard } from "../../src/sdk/create_guard.ts";
 import { rule } from "../../src/sdk/enforcement.ts";
+import { faultOf } from "../../src/sdk/faults.ts";
 import { readBody as readTyped } from "../../src/sdk/frameworks/body.ts";
+import { describeOperation } from "../../src/sdk/operation.ts";
 import { readProof } from "../../src/sdk/proof.ts";
 import { verifyWebhook } from "../../src/sdk/webhook.ts";
 import type shared from "./cases.json";
@@ -86,6 +88,23 @@ describe("the cases that both languages share:", () => {
     const read = readers[option] ?? (() => undefined);
     if (accepted) expect(read()).toBeDefined();
     else expect(read).toThrow(TypeError);
+  });
+
+  test.each(cases.bindings)("the description of an operation, $described", (each) => {
+    const { required_scope, ...operation } = each.operation;
+    expect(describeOperation(operation as never, required_scope)).toBe(each.described);
+  });
+
+  test.each(cases.faults)("a fault after $name", ({ described, status, code, bound, fault }) => {
+    const body = Buffer.from(JSON.stringify({ error: { code, message: "", status } }));
+    const { required_scope: requiredScope = "", ...operation } = cases.bindings[0]?.operation ?? {};
+    const asked = { requiredScope, operation: bound ? (operation as never) : undefined };
+    const found = faultOf(rule({ answered: true, status, body }), {
+      ...asked,
+      described: described ?? undefined,
+    });
+    const differs = found && "differs" in found ? { differs: found.differs ?? null } : {};
+    expect(found && { kind: found.kind, ...differs }).toEqual(fault ?? undefined);
   });
 
   test.each(cases.proofs)("a proof as $name", ({ source, read }) => {

@@ -3,7 +3,7 @@ import type { Agent as HttpAgent } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
-import { bindOperation, type Operation } from "../operation.ts";
+import { bindOperation, describeOperation, type Operation } from "../operation.ts";
 import { frozenCopy, payloadDigest } from "../payload.ts";
 import { demandScope } from "../question.ts";
 import {
@@ -142,7 +142,10 @@ export function createAgent(settings: AgentSettings): Agent {
       signal,
     });
     const headers = new Headers(request.headers);
-    const own = { proof, "invocation-id": invocationId, "agent-id": agent_id, "session-id": sessionId };
+    const own = {
+      ...{ proof, "invocation-id": invocationId, "agent-id": agent_id, "session-id": sessionId },
+      operation: describeOperation(operation, request.scope),
+    };
     for (const [name, value] of Object.entries(own)) headers.set(read.header(name), value);
     if (sessionId === "") headers.delete(read.header("session-id"));
     signal?.throwIfAborted();

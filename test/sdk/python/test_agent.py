@@ -20,6 +20,7 @@ from deputize.agent import (
     Verifier,
     WrongVerifier,
 )
+from deputize.operation import describe_operation
 
 SELF = {"connection_id": "c-1", "agent_id": "aa", "verifier_id": "own-1", "workspace_id": "w-1"}
 SHOP = Verifier("shop-1", "w-2")
@@ -75,6 +76,7 @@ def test_proves_exactly_what_it_sends(service: Service) -> None:
     assert (operation["action"], operation["agent_id"], operation["verifier_id"]) == ("POST", "aa", "shop-1")
     assert sent.headers["x-service-invocation-id"] == operation["invocation_id"]
     assert (sent.headers["x-service-proof"], sent.headers["x-service-agent-id"]) == ("AQ", "aa")
+    assert sent.headers["x-service-operation"] == describe_operation(operation, SCOPE)
     assert "x-service-api-key" not in sent.headers
     asyncio.run(agent.fetch_async(f"{service.url}/orders", scope=SCOPE, headers={"X-Service-Proof": "zz"}))
     assert presented(service)[1]["operation"]["action"] == "GET"

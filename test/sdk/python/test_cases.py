@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from deputize.agent.asking import Ask
 from deputize.agent.verifiers import AgentVerifier, read_verifiers
 from deputize.enforcement import rule
+from deputize.faults import fault_of
 from deputize.frameworks.body import read_body
-from deputize.operation import Verifier
+from deputize.operation import Verifier, describe_operation
 from deputize.payload import ABSENT, payload_digest
 from deputize.proof import read_proof
 from deputize.protocol.binding import request_hash
@@ -117,6 +119,26 @@ def test_options(case: dict[str, Any]) -> None:
     else:
         with pytest.raises(TypeError):
             read(**case["members"])
+
+
+@cases("bindings")
+def test_bindings(case: dict[str, Any]) -> None:
+    operation = MappingProxyType(case["operation"])
+    assert describe_operation(operation, case["operation"]["required_scope"]) == case["described"]
+
+
+@cases("faults")
+def test_faults(case: dict[str, Any]) -> None:
+    body = json.dumps({"error": {"code": case["code"], "message": "", "status": case["status"]}})
+    own = MappingProxyType(CASES["bindings"][0]["operation"])
+    ruling = rule(Answer(case["status"], body.encode()))
+    fault = fault_of(ruling, own["required_scope"], own if case["bound"] else None, case["described"])
+    found: dict[str, object] | None = None
+    if fault is not None:
+        found = {"kind": fault.kind}
+        if fault.kind == "proof_for_other_operation":
+            found["differs"] = None if fault.differs is None else list(fault.differs)
+    assert found == case["fault"]
 
 
 @cases("proofs")

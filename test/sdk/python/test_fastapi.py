@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import httpx2
+import pytest
 from conftest import ALLOW, ASKABLE, Service, http
 from fastapi import FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel
@@ -73,6 +74,26 @@ def test_runs_the_handler_only_after_allow(service: Service) -> None:
     service.answer = lambda _: [http(500, ALLOW)]
     assert post(app, "/orders", '{"amount":5}', {**JSON, **PROOF}).status_code == 503
     assert len(ran) == 1
+
+
+def test_names_what_differs_to_the_developer_only(service: Service, caplog: pytest.LogCaptureFixture) -> None:
+    app = application(service.guard(), [])
+    app.add_middleware(GuardMiddleware)
+    code = "session_context_mismatch"
+    service.answer = lambda _: [http(400, {"error": {"code": code, "message": "", "status": 400}})]
+    described = {"x-service-operation": "action=9aee6b1b, resource_id=7902699b"}
+    for headers in (described, described, {}):
+        refused = post(app, "/orders/7/refund", "{}", {**JSON, **PROOF, **headers})
+        assert (refused.status_code, "action" in refused.json()["error"]) == (403, False)
+        assert list(refused.json()) == ["error", "invocation_id"]
+    post(app, "/orders", '{"amount":5}', {**JSON, **PROOF})
+    lines = [record.getMessage().split(":") for record in caplog.records if record.name == "deputize.guard"]
+    start = "proof_for_other_operation, code session_context_mismatch, required_scope data"
+    assert [line[:2] for line in lines] == [
+        [start, "write, differs action"],
+        [start, "write"],
+        [start, "write, differs operation"],
+    ]
 
 
 def test_reads_no_body_without_a_proof_and_no_large_one(service: Service) -> None:

@@ -9,7 +9,8 @@ from typing import Any, Generic, Literal, Self, TypeVar, cast
 from .authority import Authority, Outcome, Refused, Report, grant_authority, receipt_id_of
 from .calls import awaited, finished
 from .challenges import LONGEST_WAIT, Challenge, ChallengeLimit, read_challenge
-from .enforcement import NO_DECISION, Finding, Refusal, Ruling, error_code_of, rule
+from .enforcement import Finding, Refusal, Ruling, error_code_of, rule
+from .faults import KEY_REFUSED, GuardFault, fault_of
 from .operation import BoundOperation, Operation, Verifier
 from .outcomes import OutcomeReport, OutcomeReporter
 from .payload import ABSENT
@@ -20,7 +21,7 @@ from .record import Cause, VerificationRecord, refusal_of, verification_record
 from .route import MAX_BODY_BYTES, Route
 from .service.exchange import Answer, Exchange, Exchanger
 from .service.own_key import OWN_KEY_PATH, LookUp, read_object, read_own_key
-from .settings import GuardFault, GuardSettings, Service
+from .settings import GuardSettings, Service
 
 __all__ = [
     "ABSENT",
@@ -46,7 +47,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-_KEY_REFUSED = (401, 403)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +184,9 @@ class Guard:
             return await self._refuse(cause, scope, operation, asked_at, ruling, is_async)
 
         ruling = rule(await self._post("verify", key, question.body, self._settings.timeout, is_async))
-        unanswered = _fault_of(ruling, scope)
-        if unanswered is not None:
-            self._settings.on_fault(unanswered)
+        found = fault_of(ruling, scope, operation, call.described)
+        if found is not None:
+            self._settings.on_fault(found)
         if ruling.finding != "allow" or ruling.refusal is not None:
             return await refuse(ruling.finding, ruling)
         is_replay = operation is not None and ruling.answer.get("replayed") is True
@@ -235,7 +235,7 @@ class Guard:
         if own is None:
             code = error_code_of(read_object(found.body)) if isinstance(found, Answer) else None
             kind: Literal["key_refused", "verifier_not_read"] = (
-                "key_refused" if status in _KEY_REFUSED else "verifier_not_read"
+                "key_refused" if status in KEY_REFUSED else "verifier_not_read"
             )
             self._settings.on_fault(GuardFault(kind, status=status, code=code))
             raise LookupError("the service did not name the verifier")
@@ -304,19 +304,6 @@ class Guard:
         url, headers = self._service.address(path), {self._service.header("api-key"): key}
         exchange = self._exchanger.post(url, headers, body, seconds)
         return await asyncio.wrap_future(exchange) if is_async else exchange.result()
-
-
-def _fault_of(ruling: Ruling, required_scope: str) -> GuardFault | None:
-    """Returns the fault of the application or the service because of which there is no decision, if any."""
-    if ruling.finding == "invalid_scope":
-        return GuardFault("scope_not_accepted", required_scope=required_scope)
-    # Callers can cause 409, with the id of an earlier action.
-    if ruling.refusal is not NO_DECISION or ruling.finding == "indeterminate" or ruling.status == 409:
-        return None
-    status, code = ruling.status, error_code_of(ruling.answer)
-    if status in _KEY_REFUSED:
-        return GuardFault("key_refused", status=status, code=code)
-    return GuardFault("verification_failed", status=status, code=code, cause=ruling.finding)
 
 
 def _now() -> str:

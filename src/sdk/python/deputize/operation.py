@@ -1,6 +1,8 @@
 """Operations: the single actions for which proofs are made."""
 
+import re
 from dataclasses import dataclass
+from hashlib import sha256
 from types import MappingProxyType
 
 from .protocol.binding import request_hash
@@ -61,3 +63,46 @@ def bind_operation(
     if operation.action_profile is not None:
         bound["action_profile"] = operation.action_profile
     return MappingProxyType(bound)
+
+
+# The members of an operation that a proof covers, and the scope.
+_BOUND_MEMBERS = (
+    *("required_scope", "action", "resource_id", "requested_path", "payload_digest"),
+    *("verifier_id", "workspace_id", "agent_id", "session_id", "invocation_id"),
+)
+_DESCRIBED = re.compile("([a-z_]{1,32})=([0-9a-f]{8})", re.ASCII)
+_MOST_DESCRIBED = 32
+
+
+def describe_operation(operation: BoundOperation, required_scope: str) -> str:
+    """Returns what an agent tells an application about its proof, in the header `X-Service-Operation`.
+
+    It has the name of each member, and the first 8 hex digits of its value's SHA-256, such as
+    `action=9aee6b1b`. With it, the guard can name the members that differ. It proves nothing.
+    """
+    digests = _digests_of(operation, required_scope)
+    return ", ".join(f"{name}={digest}" for name, digest in digests.items())
+
+
+def differences_of(
+    described: str | None, operation: BoundOperation, required_scope: str
+) -> tuple[str, ...] | None:
+    """Returns the members whose values differ from an agent's description.
+
+    `None` if there is no valid description, or if no described member differs.
+    """
+    if described is None:
+        return None
+    members = [_DESCRIBED.fullmatch(each) for each in re.split(", ?", described)[:_MOST_DESCRIBED]]
+    given: dict[str, str] = {}
+    for member in members:
+        if member is None:
+            return None
+        given[member[1]] = member[2]
+    own = _digests_of(operation, required_scope)
+    return tuple(name for name, digest in own.items() if given.get(name, digest) != digest) or None
+
+
+def _digests_of(operation: BoundOperation, required_scope: str) -> dict[str, str]:
+    values = {**operation, "required_scope": required_scope}
+    return {name: sha256(values.get(name, "").encode()).hexdigest()[:8] for name in _BOUND_MEMBERS}

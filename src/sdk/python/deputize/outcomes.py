@@ -6,8 +6,9 @@ import unicodedata
 from dataclasses import dataclass
 
 from .authority import Outcome
+from .faults import GuardFault
 from .service.exchange import Answer, Exchanger
-from .settings import GuardFault, GuardSettings, Service
+from .settings import GuardSettings, Service
 
 _PAUSES = (0.0, 0.5, 2.0)
 _LONGEST_DETAIL = 500

@@ -27,6 +27,8 @@ class AuthorizeCall:
     - `context`: facts about the request, such as `amount`, `currency` or `path`, with the names that verify
       expects. With an operation, leave out `resource_id` and `path`: they are the operation's
     - `unread_body`: whether the request's body is not in `payload`. A proof cannot be bound to such a body
+    - `described`: the header `X-Service-Operation` of the request, in which the agent describes its proof.
+      The guard uses it only to name what differs, for `on_fault`
     """
 
     required_scope: str | None
@@ -35,6 +37,7 @@ class AuthorizeCall:
     operation: Operation | None = None
     context: Facts | None = None
     unread_body: bool = False
+    described: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

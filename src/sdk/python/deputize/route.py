@@ -106,6 +106,7 @@ def call_of(
         operation=_operation_of(route, request, view),
         context=None if route.context is None else route.context(request),
         unread_body=body.is_unread and route.payload is None,
+        described=view.header("operation"),
     )
 
 

@@ -1,78 +1,16 @@
 """Settings of a guard."""
 
-import logging
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, cast
 from urllib.parse import quote, urlsplit
 
+from .faults import GuardFault, warn_once
 from .operation import Verifier
 from .principals import Principals
 from .record import VerificationRecord
-
-
-@dataclass(frozen=True, slots=True)
-class GuardFault:
-    """For `on_fault`.
-
-    `status` and `code` are those of the service's response.
-
-    - `key_refused`: the service refused the API key
-    - `verification_failed`: the service did not decide, for the reason `cause`
-    - `body_not_read`: a request to a bound route had a body of another type than JSON and
-      `application/octet-stream`. Callers can cause it
-    - an outcome or a scope was not accepted, the service did not return the verifier's identity, or a
-      function of the settings failed
-    """
-
-    kind: Literal[
-        "outcome_not_reported",
-        "scope_not_accepted",
-        "key_refused",
-        "verification_failed",
-        "body_not_read",
-        "verifier_not_read",
-        "record_not_retained",
-        "principals_not_read",
-    ]
-    required_scope: str | None = None
-    invocation_id: str | None = None
-    outcome: str | None = None
-    status: int | None = None
-    error: Exception | None = None
-    code: str | None = None
-    cause: str | None = None
-
-
-_HINTS: Mapping[str, str] = {
-    "key_refused": "the service refused the API key. Use a verify key of your platform's connection",
-    "verification_failed": "the service did not decide. Check base_url",
-    "body_not_read": "a request had a body that is neither JSON nor application/octet-stream",
-    "verifier_not_read": "the service did not return the verifier of the API key",
-    "scope_not_accepted": "the service does not accept a required scope",
-    "outcome_not_reported": "the service did not accept the outcome of an action",
-    "record_not_retained": "the function retain failed",
-    "principals_not_read": "the function principals failed",
-}
-_LOG = logging.getLogger("deputize.guard")
-
-
-def warn_once() -> Callable[[GuardFault], object]:
-    """Returns a function that logs the first fault of each kind as a warning, without secrets."""
-    kinds: set[str] = set()
-
-    def warn(fault: GuardFault) -> None:
-        if fault.kind in kinds:
-            return
-        kinds.add(fault.kind)
-        details = {"status": fault.status, "code": fault.code, "cause": fault.cause}
-        shown = {**details, "required_scope": fault.required_scope}
-        text = "".join(f", {name} {value}" for name, value in shown.items() if value is not None)
-        _LOG.warning("%s%s: %s. Set on_fault to see each fault.", fault.kind, text, _HINTS[fault.kind])
-
-    return warn
 
 
 def _ignore(_: object) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar
 from uuid import uuid4
 
-from ..operation import BoundOperation, Operation, Verifier, bind_operation
+from ..operation import BoundOperation, Operation, Verifier, bind_operation, describe_operation
 from ..payload import ABSENT
 from ..protocol.plain import is_object
 from ..question import demand_scope
@@ -208,7 +208,7 @@ class Agent:
         async def act(bound: BoundOperation, approved: str | None) -> Response:
             for pause in (*self._pauses, None):
                 proof = await self._service.present(bound, scope, connection_id, approved or cert_id)
-                response = await self._send(request, bound, proof)
+                response = await self._send(request, bound, scope, proof)
                 refusal = _refusal_of(response, bound["invocation_id"])
                 if refusal is None:
                     return response
@@ -219,11 +219,12 @@ class Agent:
 
         return await self._asker.act_or_ask(DeniedAction(ask, operation, scope, request.payload), act)
 
-    async def _send(self, request: Request, operation: BoundOperation, proof: str) -> Response:
+    async def _send(self, request: Request, operation: BoundOperation, scope: str, proof: str) -> Response:
         headers = request.headers.copy()
         headers[self._header("proof")] = proof
         headers[self._header("invocation-id")] = operation["invocation_id"]
         headers[self._header("agent-id")] = operation["agent_id"]
+        headers[self._header("operation")] = describe_operation(operation, scope)
         headers.pop(self._header("session-id"), None)
         if operation["session_id"]:
             headers[self._header("session-id")] = operation["session_id"]
