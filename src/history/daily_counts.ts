@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
 import { z } from "zod";
 import { addSeconds, type Clock } from "../clock.ts";
+import { atMost } from "../concurrency/at_most.ts";
 import type { Database } from "../db/database.ts";
 import { numberOf } from "../input/pagination.ts";
 import { type Route, route } from "../route.ts";
@@ -73,7 +74,7 @@ function dayOf(time: Date): string {
 
 /** Creates a counter that caches days that are over, because the history only grows at its end. */
 function createCountDays({ db, clock }: { db: Database; clock: Clock }): CountDays {
-  const remembered = new LRUCache<string, DayCounts>({ max: REMEMBERED });
+  const remembered = new LRUCache<string, DayCounts>(atMost(REMEMBERED));
   return async (accountId, days) => {
     const keyOf = (day: Date) => `${accountId} ${dayOf(day)}`;
     const found = new Map<string, DayCounts>();

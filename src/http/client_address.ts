@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 import { LRUCache } from "lru-cache";
+import { atMost } from "../concurrency/at_most.ts";
 import { ConfigError } from "../config.ts";
 import { networkOf } from "../rates/client_rates.ts";
 
@@ -24,7 +25,7 @@ export function createClientAddress(trusted: readonly string[]): ClientAddress {
   const isTrusted = (address: Address): boolean => ranges.some((range) => matches(address, range));
   const read = (peer: string): string => readAddress(peer)?.toString() ?? "unknown";
   // This code runs for each body, so the addresses of peers without a proxy are cached.
-  const peers = new LRUCache<string, string>({ max: REMEMBERED });
+  const peers = new LRUCache<string, string>(atMost(REMEMBERED));
   return (peer = "", forwardedFor) => {
     if (forwardedFor === undefined || ranges.length === 0) return remembered(peers, peer, () => read(peer));
     let client = readAddress(peer);
@@ -41,7 +42,7 @@ export function createClientAddress(trusted: readonly string[]): ClientAddress {
 
 /** Returns a {@link networkOf} that caches the results for the most recent addresses. */
 export function createNetworks(): (client: string) => string {
-  const networks = new LRUCache<string, string>({ max: REMEMBERED });
+  const networks = new LRUCache<string, string>(atMost(REMEMBERED));
   return (client) => remembered(networks, client, () => networkOf(client));
 }
 

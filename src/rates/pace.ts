@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
+import { atMost } from "../concurrency/at_most.ts";
 
 /**
  * The rate state of a key. `admitted` is true if one more call is admitted, and `remaining` is the number of
@@ -30,8 +31,7 @@ export function createPace({ perMinute, clock }: { perMinute: number; clock: Clo
   // Whole numbers avoid rounding errors. One call costs `MINUTE_MS` units, and each millisecond restores
   // `perMinute` units.
   const all = perMinute * MINUTE_MS;
-  // The number of keys is limited with `maxSize`, because `max` would allocate 2.8 MB in advance.
-  const known = new LRUCache<string, Used>({ maxSize: REMEMBERED, sizeCalculation: () => 1 });
+  const known = new LRUCache<string, Used>(atMost(REMEMBERED));
   const judge = (used: number): Paced => {
     const free = Math.floor((all - used) / MINUTE_MS);
     return {

@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
+import { atMost } from "../concurrency/at_most.ts";
 import type { Logger } from "../log.ts";
 import { createPace } from "./pace.ts";
 
@@ -18,7 +19,7 @@ export function createPacedLines(
   { log, clock }: { log: Logger; clock: Clock },
 ): PacedLines {
   const pace = createPace({ perMinute: PER_MINUTE, clock });
-  const leftOut = new LRUCache<string, number>({ max: REMEMBERED });
+  const leftOut = new LRUCache<string, number>(atMost(REMEMBERED));
   return (kind, line, text) => {
     const before = leftOut.get(kind) ?? 0;
     if (!pace.take(kind).admitted) {

@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Pool, PoolClient } from "pg";
+import { atMost } from "../../concurrency/at_most.ts";
 import type { CreditTerms } from "../../db/tables.ts";
 import { VERIFICATION_PRICE_MICRO_USD as PRICE } from "./amounts.ts";
 
@@ -193,7 +194,7 @@ const REMEMBERED_ACCOUNTS = 4_096;
 
 /** Creates the memory of one process. Every account starts with `balance`. */
 export function createCreditSources(): CreditSources {
-  const known = new LRUCache<string, CreditSource>({ max: REMEMBERED_ACCOUNTS });
+  const known = new LRUCache<string, CreditSource>(atMost(REMEMBERED_ACCOUNTS));
   return {
     of: (accountId) => known.get(accountId) ?? "balance",
     onAmple: (accountId) => void known.set(accountId, "slices"),

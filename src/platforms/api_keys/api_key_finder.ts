@@ -1,6 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { LRUCache } from "lru-cache";
 import { addSeconds, type Clock } from "../../clock.ts";
+import { atMost } from "../../concurrency/at_most.ts";
 import type { Database } from "../../db/database.ts";
 import type { ExplanationValues } from "../../input/platform_fields.ts";
 import type { ApiKeyCaller, KeyRole } from "../../route.ts";
@@ -54,7 +55,7 @@ export type ApiKeyFinder = {
 export function createApiKeyFinder(deps: { db: Database; clock: Clock } & ChangesDeps): ApiKeyFinder {
   const { db, clock } = deps;
   const uses = createKeyUses(db);
-  const remembered = new LRUCache<string, Remembered>({ max: REMEMBERED_KEYS });
+  const remembered = new LRUCache<string, Remembered>(atMost(REMEMBERED_KEYS));
   const lookUps = new Map<string, LookUp>();
   let listening = false;
   /** Counts changes, so that the result of a lookup that began before a change is not cached. */

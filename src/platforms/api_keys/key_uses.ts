@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { addSeconds } from "../../clock.ts";
+import { atMost } from "../../concurrency/at_most.ts";
 import type { Database } from "../../db/database.ts";
 
 /** A stored time of use is at most this much older than the last use, until the next write. */
@@ -20,8 +21,7 @@ export type KeyUses = {
  * noted.
  */
 export function createKeyUses(db: Database): KeyUses {
-  // The number of keys is limited with `maxSize`, because `max` would allocate memory in advance.
-  const noted = new LRUCache<string, Date>({ maxSize: REMEMBERED_KEYS, sizeCalculation: () => 1 });
+  const noted = new LRUCache<string, Date>(atMost(REMEMBERED_KEYS));
   const waiting = new Map<string, Date>();
   return {
     note(keyPrefix, now) {

@@ -1,6 +1,7 @@
 import { LRUCache } from "lru-cache";
 import type { Pool } from "pg";
 import type { CreditSource, CreditSources } from "../../accounts/ledger/credit_source.ts";
+import { atMost } from "../../concurrency/at_most.ts";
 import { LOCK_NOT_AVAILABLE, sqlState } from "../../db/errors.ts";
 import { ApiError } from "../../errors.ts";
 import { type BatchOutcome, type DecisionOutcome, decideBatch } from "../decide/decision.ts";
@@ -222,8 +223,8 @@ const AVOIDED_ACCOUNTS = 10_000;
  * `PATIENT_LOCK_MS`.
  */
 export function separateSlowAccounts(batched: Decide, patient: BatchPlace): Decide {
-  const avoided = new LRUCache<string, true>({ max: AVOIDED_ACCOUNTS, ttl: AVOID_MS });
-  const lanes = new LRUCache<string, Decide>({ max: AVOIDED_ACCOUNTS });
+  const avoided = new LRUCache<string, true>({ ...atMost(AVOIDED_ACCOUNTS), ttl: AVOID_MS });
+  const lanes = new LRUCache<string, Decide>(atMost(AVOIDED_ACCOUNTS));
 
   function decideApart(
     item: DecisionItem,

@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../../clock.ts";
+import { atMost } from "../../concurrency/at_most.ts";
 import { createKeyCounts, type KeyCounts } from "../../concurrency/key_counts.ts";
 import { ApiError, rateLimited } from "../../errors.ts";
 import { ACCOUNT_SHARE, createPace, type Pace } from "../../rates/pace.ts";
@@ -64,7 +65,7 @@ export function createRefusals({ perMinute, clock }: { perMinute: number; clock:
   const unchecked = agentBounds();
   const checks = bounds(CHECK_SHARE * perMinute);
   const signed = agentBounds();
-  const known = new LRUCache<string, true>({ max: KNOWN_AGENTS });
+  const known = new LRUCache<string, true>(atMost(KNOWN_AGENTS));
 
   /** Registers the call under the rate limits that would count its refusal, and returns these limits. */
   async function enter(caller: Caller, agent: string, isSigned: () => Promise<boolean>): Promise<Rate[]> {

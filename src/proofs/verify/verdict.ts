@@ -1,5 +1,6 @@
 import { LRUCache } from "lru-cache";
 import { unixSeconds } from "../../clock.ts";
+import { atMost } from "../../concurrency/at_most.ts";
 import type { Database } from "../../db/database.ts";
 import { ApiError, type ErrorCode } from "../../errors.ts";
 import { newIdAt } from "../../ids.ts";
@@ -32,7 +33,7 @@ const REMEMBERED_ROOTS = 10_000;
 /** Creates a finder that caches only roots that exist. An account may create an unknown key at any time. */
 export function createRootFinder(db: Database): FindRoot {
   const roots = new LRUCache<string, Root>({
-    max: REMEMBERED_ROOTS,
+    ...atMost(REMEMBERED_ROOTS),
     fetchMethod: async (humanId) => {
       const row = await db("accounts")
         .select("account_id", "root_public_key")

@@ -142,7 +142,8 @@ export function createCertificateMemory(
   max: number = DEFAULT_MAX,
   recentBytes: number = DEFAULT_RECENT_BYTES,
 ): CertificateMemory {
-  const remembered = new LRUCache<string, true>({ max });
+  // `max` would allocate memory for all entries in advance.
+  const remembered = new LRUCache<string, true>({ maxSize: max, sizeCalculation: () => 1 });
   return {
     has: (key) => remembered.get(key) === true,
     add: (key) => void remembered.set(key, true),
