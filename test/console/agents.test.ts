@@ -148,9 +148,17 @@ test.each([
 );
 
 test("names from untrusted parties are escaped on every page", async () => {
-  const shownAs = async (agent: string) => {
-    const seen = await delegationViewer(api, { agent, platform: agent });
-    const path = `/console/agents/${seen.ids.agent}`;
+  const seen = await delegationViewer(api);
+  const path = `/console/agents/${seen.ids.agent}`;
+  const shownAs = async (name: string) => {
+    await api
+      .db("agents")
+      .where({ agent_id: String(seen.ids.agent) })
+      .update({ name });
+    await api
+      .db("platforms")
+      .where({ platform_id: String(seen.ids.platform) })
+      .update({ name });
     const pages = await Promise.all(
       ["/console/agents", path, `${path}/delete`, `${path}/adoption`].map((each) => seen.open(each)),
     );
