@@ -93,7 +93,7 @@ function approveRoute(deps: Deps): Route {
   });
 }
 
-function endRoute({ db }: Deps): Route {
+function endRoute(deps: Deps): Route {
   return route({
     id: "end_connect_proposal",
     method: "DELETE",
@@ -106,7 +106,7 @@ function endRoute({ db }: Deps): Route {
     answer: { status: 200, schema: decided, description: "It has ended" },
     errors: ["not_found"],
     async handle({ caller, params: { proposal_id } }) {
-      const activityDetails = await endProposal(db, memberOf(caller), known(proposal_id));
+      const activityDetails = await endProposal(deps, memberOf(caller), known(proposal_id));
       return { body: { proposal_id }, activityDetails };
     },
   });

@@ -18,6 +18,8 @@ import { checkSameWords, chooseScopes, consentOf, hashConsent } from "./consent.
 /** How long a proposal waits, and how long its approval is in force. */
 const PROPOSAL_SECONDS = 7 * 24 * 3_600;
 const APPROVAL_SECONDS = 30 * 24 * 3_600;
+/** How long an ended proposal is kept: a mail waits for at most a day, and is attempted for three. */
+const ENDED_SECONDS = 4 * 24 * 3_600;
 /** The most undecided proposals of an organization, and of one of its members. */
 const OPEN = { organization: 50, person: 10 } as const;
 
@@ -74,12 +76,15 @@ async function store(
   now: Date,
 ): Promise<string> {
   const same = { account_id, platform_id, approved_at: null };
-  await tx("connect_proposals").where(same).andWhere("expires_at", "<=", now).delete();
+  await tx("connect_proposals")
+    .where(same)
+    .andWhere((over) => over.where("expires_at", "<=", now).orWhereNotNull("ended_at"))
+    .delete();
   const [open] = await tx("connect_proposals").where(same).update(content).returning("proposal_id");
   if (open !== undefined) return open.proposal_id;
   const { rows } = await tx.raw<{ rows: [{ all: number; own: number }] }>(
     `select count(*)::int as all, count(*) filter (where proposed_by = :person)::int as own
-     from connect_proposals where account_id = :account_id and approved_at is null and expires_at > :now`,
+     from connect_proposals where account_id = :account_id and approved_at is null and ended_at is null and expires_at > :now`,
     { account_id, person: content.proposed_by, now },
   );
   const [{ all, own }] = rows;
@@ -91,7 +96,7 @@ async function store(
   await tx("connect_proposals").insert({
     ...{ proposal_id, account_id, platform_id, ...content, created_at: now },
     expires_at: addSeconds(now, PROPOSAL_SECONDS),
-    ...{ approved_by: null, approved_at: null, consent: null },
+    ...{ approved_by: null, approved_at: null, consent: null, ended_at: null, declined_by: null },
   });
   await noteMail(tx, "product_proposed", proposal_id, now);
   return proposal_id;
@@ -121,6 +126,7 @@ export function selectProposals(db: Database, { accountId, now }: { accountId: s
     .leftJoin("accounts as d", "d.account_id", "p.approved_by")
     .where({ "p.account_id": accountId })
     .andWhere("p.expires_at", ">", now)
+    .whereNull("p.ended_at")
     .whereRaw(`(p.approved_at is null or ${APPROVER_CONNECTS})`)
     .select<ProposalRecord[]>("p.*", "q.email as proposed_by", "d.email as approved_by");
 }
@@ -135,9 +141,9 @@ export type ProposalChoice = { scopes: readonly string[]; consentHash: string };
 
 /**
  * Approves a proposal for 30 days, with all or some of its scopes, in place of a former approval of this
- * product. Throws `forbidden` unless the member may connect products, `not_found` if the proposal was decided
- * or has ended, and `invalid_scopes`, also if it or the platform's words have changed since the page with
- * `consentHash`.
+ * product. Notes a mail to the member who proposed. Throws `forbidden` unless the member may connect
+ * products, `not_found` if the proposal was decided or has ended, and `invalid_scopes`, also if it or the
+ * platform's words have changed since the page with `consentHash`.
  */
 export async function approveProposal(
   { db, clock }: Pick<ConnectDecisionDeps, "db" | "clock">,
@@ -150,7 +156,7 @@ export async function approveProposal(
     if (!mayConnect(await lockRole(tx, accountId, personId))) throw new ApiError("forbidden");
     const open = () =>
       tx("connect_proposals")
-        .where({ proposal_id: proposalId, account_id: accountId, approved_at: null })
+        .where({ proposal_id: proposalId, account_id: accountId, approved_at: null, ended_at: null })
         .andWhere("expires_at", ">", now);
     const seen = await open().first("platform_id", "redirect_uri");
     if (seen === undefined) throw new ApiError("not_found");
@@ -174,34 +180,61 @@ export async function approveProposal(
         consent: JSON.stringify(consent) as unknown as Consent,
         expires_at: addSeconds(now, APPROVAL_SECONDS),
       });
+    await noteMail(tx, "request_decided", proposalId, now);
     return { proposal_id: proposalId, platform_name: product.name };
   });
 }
 
 /**
- * Declines a proposal, or ends an approval. Owners and approvers may. Codes that a member got with the
- * approval end, too. Throws `forbidden`, and `not_found` if it has ended.
+ * Declines a proposal and notes a mail to the member who proposed, or ends an approval. Owners and approvers
+ * may. Codes that a member got with the approval end, too. Throws `forbidden`, and `not_found` if it has
+ * ended.
  */
 export async function endProposal(
-  db: Database,
+  { db, clock }: Pick<ConnectDecisionDeps, "db" | "clock">,
   { accountId, personId }: Member,
   proposalId: string,
 ): Promise<ShownProposal> {
+  const now = clock.now();
   return db.transaction(async (tx) => {
     const { role } = await lockRole(tx, accountId, personId);
     if (!mayApprove(role)) throw new ApiError("forbidden");
-    const [ended] = await tx("connect_proposals")
-      .where({ proposal_id: proposalId, account_id: accountId })
-      .delete()
+    const live = () =>
+      tx("connect_proposals")
+        .where({ proposal_id: proposalId, account_id: accountId, ended_at: null })
+        .andWhere("expires_at", ">", now);
+    const [declined] = await live()
+      .whereNull("approved_at")
+      .update({ ended_at: now, declined_by: personId, expires_at: now })
       .returning("platform_id");
+    if (declined !== undefined) await noteMail(tx, "request_decided", proposalId, now);
+    const [ended] = declined ? [declined] : await live().delete().returning("platform_id");
     if (ended === undefined) throw new ApiError("not_found");
     const product = await tx("platforms").where({ platform_id: ended.platform_id }).first("name");
     return { proposal_id: proposalId, platform_name: product?.name ?? "" };
   });
 }
 
-/** Deletes proposals that lapsed, and approvals that ended. */
+/**
+ * Notes a mail about each proposal that lapsed, once, to the member who proposed. Deletes approvals that
+ * ended, and proposals that ended some days ago.
+ */
 export async function pruneProposals({ db, now }: { db: Database; now: Date }): Promise<void> {
-  const due = db("connect_proposals").where("expires_at", "<=", now).forUpdate().skipLocked();
+  await db.raw(
+    `with lapsed as (
+       update connect_proposals set ended_at = :now where proposal_id in (
+         select proposal_id from connect_proposals
+         where approved_at is null and ended_at is null and expires_at <= :now for update skip locked)
+       returning proposal_id)
+     insert into mail_topics (kind, request_id, created_at) select 'request_decided', proposal_id, :now from lapsed`,
+    { now },
+  );
+  const due = db("connect_proposals")
+    .where("expires_at", "<=", now)
+    .andWhere((over) =>
+      over.whereNotNull("approved_at").orWhere("ended_at", "<=", addSeconds(now, -ENDED_SECONDS)),
+    )
+    .forUpdate()
+    .skipLocked();
   await db("connect_proposals").whereIn("proposal_id", due.select("proposal_id")).delete();
 }

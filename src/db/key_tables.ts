@@ -126,6 +126,10 @@ export type ConnectProposalRow = {
   created_at: Date;
   /** When the proposal lapses, or when its approval ends. */
   expires_at: Date;
+  /** When it was declined, or was found to have lapsed. Null: it waits, or was approved. */
+  ended_at: Date | null;
+  /** The member who declined it. */
+  declined_by: string | null;
 } & (
   | { approved_by: null; approved_at: null; consent: null }
   /** `consent`: the words that the member read who approved. */

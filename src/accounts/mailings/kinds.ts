@@ -8,7 +8,8 @@ import type { MailKind } from "../../db/tables.ts";
  *
  * - `request_lapses`: an undecided request lapses within a day, or has lapsed. Goes to the same people.
  *
- * - `request_decided`: somebody else decided a request, or it lapsed. Goes to the person who asked.
+ * - `request_decided`: somebody else decided a request or a proposal of a product, or it lapsed. Goes to the
+ *   person who asked or proposed.
  *
  * - `authority_lent`: a request was approved. Goes to the person who approved it.
  *

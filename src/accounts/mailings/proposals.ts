@@ -43,7 +43,7 @@ async function readProposed(
      join accounts o on o.account_id = p.account_id
      join accounts q on q.account_id = r.proposed_by
      where r.account_id = :account_id and (r.proposal_id::text = any (:request_ids::text[]) ${omitted})
-       and r.approved_at is null and r.expires_at > :now and r.proposed_by <> :person
+       and r.approved_at is null and r.ended_at is null and r.expires_at > :now and r.proposed_by <> :person
        and coalesce(
          (select own_role from accounts where account_id = :person and account_id = r.account_id),
          (select role from organization_members where organization_id = r.account_id and account_id = :person))

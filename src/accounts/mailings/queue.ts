@@ -29,8 +29,8 @@ const TOPICS = 100;
 const NOTED = 1_000;
 
 /**
- * Records that people should get a mail about a request. The caller's transaction decides whether they do.
- * Takes no lock that another request needs.
+ * Records that people should get a mail about a request or a proposal of a product. The caller's transaction
+ * decides whether they do. Takes no lock that another request needs.
  */
 export async function noteMail(tx: Transaction, kind: MailKind, requestId: string, now: Date): Promise<void> {
   await tx("mail_topics").insert({ kind, request_id: requestId, created_at: now });
@@ -130,9 +130,15 @@ with topic as (
   where p.person is not null
   union all
   select m.person, r.account_id, t.kind, t.request_id, t.topic_id, t.created_at
-  from topic t join connect_proposals r on r.proposal_id = case t.kind when 'product_proposed' then t.request_id::uuid end
+  from topic t
+  join connect_proposals r on r.proposal_id = case when t.request_id ~ '^[0-9a-f-]{36}$' then t.request_id::uuid end
   join accounts a on a.account_id = r.account_id
-  cross join lateral (${CONNECTORS}) as m
+  cross join lateral (
+    select person from (${CONNECTORS}) as connectors where t.kind = 'product_proposed'
+    union all
+    select r.proposed_by where t.kind = 'request_decided'
+      and r.proposed_by is distinct from coalesce(r.declined_by, r.approved_by)
+  ) as m
 ), grouped as (
   select w.person, w.account_id, w.kind, array_agg(w.request_id order by w.topic_id) as ids
   from wanted w left join mail_choices c on c.account_id = w.person and c.kind = w.kind

@@ -14,7 +14,7 @@ const path = "/v1/service/mails";
 const choices = z.object({
   request_waits: mailChoice.describe("A request waits for the person's decision"),
   request_lapses: mailChoice.describe("A request lapses within a day, or has lapsed"),
-  request_decided: mailChoice.describe("A request of the person was decided or lapsed"),
+  request_decided: mailChoice.describe("A request or proposal of the person was decided or lapsed"),
   authority_lent: mailChoice.describe("The person approved a request"),
   product_proposed: mailChoice.describe("A member proposed a product"),
 } satisfies Record<MailKind, typeof mailChoice>);

@@ -1,8 +1,10 @@
 import { createHash } from "node:crypto";
 import { type Clock, inTime } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
+import { isUuid } from "../../ids.ts";
 import type { Logger } from "../../log.ts";
 import { describeMailError, isRefusedForGood, type Mail, type Mailer } from "../mail/smtp.ts";
+import { outcomeMail } from "./proposal_outcomes.ts";
 import { proposalMail } from "./proposals.ts";
 import {
   type ClaimedMail,
@@ -45,10 +47,10 @@ export async function sendMailings(deps: MailingDeps, count: number): Promise<bo
   return isMore || claimed.length > 0;
 }
 
-async function attempt(deps: MailingDeps, mailing: ClaimedMail): Promise<void> {
+async function attempt(deps: MailingDeps, claimed: ClaimedMail): Promise<void> {
   const { db, clock, log, measure } = deps;
-  const { person_id, kind, choice } = mailing;
-  const content = await contentOf(db, mailing, clock.now());
+  const { person_id, kind, choice } = claimed;
+  const { content, mailing } = await contentOf(db, claimed, clock.now());
   if (content === undefined || choice === "off") return recordNeedless(db, mailing, clock.now());
   const outcome = await send(deps, mailing, content);
   if (outcome === "sent") {
@@ -64,13 +66,26 @@ async function attempt(deps: MailingDeps, mailing: ClaimedMail): Promise<void> {
   if (state === "failed") log.error({ account_id: person_id, kind }, "a mail about requests failed for good");
 }
 
-/** Returns what a mail says now, or `undefined` if nothing needs it any longer. */
-async function contentOf(db: Database, mailing: ClaimedMail, now: Date): Promise<MailContent | undefined> {
+/** The next mail, `undefined` if nothing needs it any longer, and the part of the claim that it handles. */
+type NextMail = { content: MailContent | undefined; mailing: ClaimedMail };
+
+/** Returns what a mail says now. Outcomes of proposals wait for the mail after that about requests. */
+async function contentOf(db: Database, mailing: ClaimedMail, now: Date): Promise<NextMail> {
   const { kind } = mailing;
-  if (kind === "product_proposed") return proposalMail(db, mailing, now);
+  if (kind === "product_proposed") return { content: await proposalMail(db, mailing, now), mailing };
   const { subjects, total } = await readSubjects(db, { ...mailing, kind }, now);
   const [first, ...others] = subjects;
-  return first && mailContent(kind, [first, ...others], { now, total });
+  if (first === undefined) {
+    return {
+      content: kind === "request_decided" ? await outcomeMail(db, mailing, now) : undefined,
+      mailing,
+    };
+  }
+  const request_ids = mailing.request_ids.filter((id) => !isUuid(id));
+  return {
+    content: mailContent(kind, [first, ...others], { now, total }),
+    mailing: { ...mailing, request_ids },
+  };
 }
 
 /** Returns `refused` if the server will never accept this mail, for example because the address is gone. */

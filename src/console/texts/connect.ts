@@ -74,7 +74,7 @@ export const PROPOSALS = {
     "For 30 days, developers of this organization can connect this product with these scopes. You can end the approval at any time. It also ends when you may no longer connect products.",
   approve: "Approve",
   decline: "Decline",
-  declineLead: "Nothing happens. The product does not learn that it was proposed.",
+  declineLead: "The member who proposed it gets a mail. The product does not learn that it was proposed.",
   end: "End the approval",
   endLead: "Nobody can connect the product with it any longer. An existing connection stays.",
   roleLooks: "Only those who may connect products for this organization decide about this.",

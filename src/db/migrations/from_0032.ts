@@ -1,6 +1,7 @@
 import { CONNECT } from "./from_0032_connect.ts";
 import { KEYS } from "./from_0032_keys.ts";
 import { OAUTH } from "./from_0032_oauth.ts";
+import { proposalEnds } from "./from_0033.ts";
 
 /** A condition for rows whose maker still acts for the account. */
 const stays = (maker: string, account: string) => `(
@@ -262,4 +263,4 @@ export const mailsAndMakers = {
 };
 
 /** The migrations of this file, in order. A new one goes to the end. */
-export const latest = [mailsAndMakers];
+export const latest = [mailsAndMakers, proposalEnds];
