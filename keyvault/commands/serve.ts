@@ -107,7 +107,7 @@ const SETTINGS: readonly (readonly [name: string, text: string])[] = [
     "KEYVAULT_CREATIONS_PER_DAY",
     "keys per day that one caller may create for all tenants; default: 100000; 0: no limit",
   ],
-  ["KEYVAULT_KEYS_PER_TENANT", "keys that a tenant may have; default: 10000; 0: no limit"],
+  ["KEYVAULT_KEYS_PER_TENANT", "active keys that a tenant may have; default: 10000; 0: no limit"],
   ["KEYVAULT_MAX_CONNECTIONS", "concurrent connections; default: 1000; 0: no limit"],
   ["KEYVAULT_HANDSHAKE_RATE", "handshakes per second from one address; default: 200; 0: no limit"],
   ["KEYVAULT_LOG_LEVEL", "debug, info, warn, error or silent; default: info"],

@@ -169,4 +169,11 @@ export const migrations: readonly Migration[] = [
       );
     `,
   },
+  // Keeps the count of a tenant's active keys fast, however many keys were disabled.
+  {
+    name: "0010_active_keys",
+    sql: `
+      CREATE INDEX keys_active ON keys (tenant) WHERE state = 'active';
+    `,
+  },
 ];

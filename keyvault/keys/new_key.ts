@@ -38,8 +38,9 @@ export async function insertKey(client: pg.Client, row: KeyRow): Promise<void> {
 }
 
 /**
- * Refuses a new key if its tenant has reached the quota (0: no limit). Destroyed keys do not count. Call it
- * in the transaction that stores the key.
+ * Refuses a new key if its tenant has reached the quota (0: no limit). Only active keys count: otherwise a
+ * publisher of an application could use up a customer's quota by creating and deleting agents. Call it in the
+ * transaction that stores the key.
  */
 export async function exceedsQuota(
   client: pg.Client,
@@ -48,12 +49,12 @@ export async function exceedsQuota(
 ): Promise<Refusal | undefined> {
   if (quota === 0) return undefined;
   const { rowCount } = await client.query(
-    "select from keys where tenant = $1 and state <> 'destroyed' limit $2",
+    "select from keys where tenant = $1 and state = 'active' limit $2",
     [tenant, quota],
   );
   return (rowCount ?? 0) < quota
     ? undefined
-    : refuse("policy_violation", `The tenant has ${quota} keys already`);
+    : refuse("policy_violation", `The tenant has ${quota} active keys already`);
 }
 
 /** Initial state of a new tenant. */

@@ -51,6 +51,36 @@ describe("an evil publisher", () => {
     const key = `agents_connection:${customer.connectionId}`;
     const rate = (await api.db("rate_limits").where({ key }).first("points"))!;
     expect(Number(rate.points)).toBeGreaterThanOrEqual(ofCustomer.length);
+    await expect.poll(() => ofCustomer.filter(({ disabled }) => !disabled).length).toBe(2);
+    expect(
+      await api.db("agents").where({ connection_id: customer.connectionId, disabled_at: null }),
+    ).toHaveLength(100);
+  });
+
+  test("leaves no key that counts for the customer when it deletes an agent, and may repeat a refused call", async () => {
+    const customer = await connect(api, await publisher(api));
+    const path = `/v1/service/connections/${customer.connectionId}/agents`;
+    const agentId = await createAgent(api.client(), customer);
+    const headers = { "x-service-api-key": customer.apiKey };
+    await api.client().call("DELETE", `${path}/${agentId}`, { headers });
+    expect(api.vault.keys.get(agentId)?.disabled).toBe(true);
+    const again = () =>
+      api
+        .client()
+        .post(
+          path,
+          { name: "bot", agent_type: "api_agent" },
+          { headers: { ...headers, "idempotency-key": "once" } },
+        );
+    const first = (await again()).body;
+    await api
+      .db("agents")
+      .where({ agent_id: String(first.agent_id) })
+      .update({ disabled_at: api.clock.now() });
+    await api.db("idempotency_keys").delete();
+    const second = await again();
+    expect([second.status, second.body.disabled_at]).toEqual([201, null]);
+    expect(second.body.agent_id).not.toBe(first.agent_id);
   });
 
   test("gets no agents, keys and requests while its platform is suspended, and keeps what is lent", async () => {

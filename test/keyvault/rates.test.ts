@@ -158,10 +158,11 @@ test("calls that name another tenant or its key count against the caller's rate 
   expect(codeOf(await vault.sign("1".repeat(32), victim.tenant))).toBe("key_not_found");
 });
 
-test("a tenant has at most as many keys as its quota, including disabled ones", async () => {
+test("a tenant has at most as many active keys as its quota, so disabling a key makes room", async () => {
   const { tenant, agents } = await freshTenant();
   await expect(vault.makeAgent(tenant)).rejects.toThrow(/policy_violation/);
   await vault.disable(agents[0].key_id, tenant);
+  await vault.makeAgent(tenant);
   await expect(vault.makeAgent(tenant)).rejects.toThrow(/policy_violation/);
   await vault.makeAgent("acc-another");
 });

@@ -141,6 +141,7 @@ test("landed migrations do not change, because a vault that has applied one neve
     "0007_resident_records": "bb3d6ceb1f0a",
     "0008_audit_register": "991b40938197",
     "0009_listed_certificates": "6f53d21b4315",
+    "0010_active_keys": "3d024af01924",
   };
   const landed = migrations.map(({ name, sql }) => [
     name,

@@ -70,31 +70,43 @@ type VaultKey = Awaited<ReturnType<VaultClient["createKey"]>>;
 export async function createAgent(deps: CreateAgentDeps, newAgent: NewAgent): Promise<AgentRow> {
   checkNewName(newAgent.name);
   const connection = await findPrincipalConnection(deps.db, newAgent.accountId, newAgent.connectionId);
-  await checkRoom(deps.db, connection);
+  if (await hasNoRoom(deps.db, connection)) throw noRoom();
   const key = await createVaultKey(deps, newAgent, connection);
-  const agent = await deps.db.transaction(async (tx) => {
+  const { agent, isFull } = await deps.db.transaction(async (tx) => {
     await lockConnection(tx, connection.connection_id);
     const current = await findPrincipalConnection(tx, newAgent.accountId, connection.connection_id);
     await newAgent.check?.(tx);
-    await checkRoom(tx, current);
-    return insertAgent(tx, newAgent, key, { now: deps.clock.now(), stale: hasChanged(connection, current) });
+    const isFull = await hasNoRoom(tx, current);
+    const now = deps.clock.now();
+    const agent = await insertAgent(tx, newAgent, key, {
+      now,
+      isFull,
+      stale: hasChanged(connection, current),
+    });
+    return { agent, isFull };
   });
   if (agent.vault_due_at !== null) await syncVault(deps, connection.connection_id);
-  return agent;
+  if (isFull) throw noRoom();
+  if (agent.disabled_at === null || newAgent.externalId !== null) return agent;
+  // An earlier call with this attempt key found no room for this agent, or the agent was deleted.
+  return createAgent(deps, { ...newAgent, attemptKey: `${newAgent.attemptKey} ${agent.agent_id}` });
 }
 
 /** The most live agents of a customer connection. */
 const MAX_CUSTOMER_AGENTS = 100;
 
-/** Throws `rate_limited` if a customer connection has no room for another agent. */
-async function checkRoom(
+/** Returns whether a customer connection has no room for another agent. */
+async function hasNoRoom(
   db: Database | Transaction,
   { connection_id, is_customer }: PrincipalConnection,
-): Promise<void> {
-  if (!is_customer) return;
+): Promise<boolean> {
+  if (!is_customer) return false;
   const [live] = await db("agents").where({ connection_id }).whereNull("disabled_at").count();
-  if (Number(live?.count) < MAX_CUSTOMER_AGENTS) return;
-  throw rateLimited(`The customer connection has ${MAX_CUSTOMER_AGENTS} agents. Delete one`, DAY_MS);
+  return Number(live?.count) >= MAX_CUSTOMER_AGENTS;
+}
+
+function noRoom(): ApiError {
+  return rateLimited(`The customer connection has ${MAX_CUSTOMER_AGENTS} agents. Delete one`, DAY_MS);
 }
 
 const DAY_MS = 86_400_000;
@@ -119,11 +131,15 @@ function hasChanged(before: PrincipalConnection, after: PrincipalConnection): bo
   return before.ceiling.join() !== after.ceiling.join();
 }
 
+/**
+ * If there is no room, stores the agent as deleted, so that the vault disables its key. Otherwise a race for
+ * the last place would leave active keys, which count for the customer.
+ */
 async function insertAgent(
   tx: Transaction,
   newAgent: NewAgent,
   key: VaultKey,
-  { now, stale }: { now: Date; stale: boolean },
+  { now, isFull, stale }: { now: Date; isFull: boolean; stale: boolean },
 ): Promise<AgentRow> {
   const agentId = keyId(key.public_key);
   await tx("agents")
@@ -140,7 +156,8 @@ async function insertAgent(
       external_id: newAgent.externalId,
       object_name: newAgent.objectName,
       created_at: now,
-      vault_due_at: stale ? now : null,
+      disabled_at: isFull ? now : null,
+      vault_due_at: stale || isFull ? now : null,
     })
     .onConflict()
     .ignore();

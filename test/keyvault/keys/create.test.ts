@@ -68,7 +68,7 @@ test("a repeated request returns the same key, and a different request with the 
   );
 });
 
-test("a quota counts all keys that are not destroyed, and 0 means no quota", async () => {
+test("a quota counts active keys only, and 0 means no quota", async () => {
   const tenant = "acc-quota";
   const { key_id } = await vault.makeAgent(tenant);
   await vault.makeAgent(tenant);
@@ -77,11 +77,17 @@ test("a quota counts all keys that are not destroyed, and 0 means no quota", asy
   expect(await beyond(3)).toBeUndefined();
   expect(await beyond(2)).toMatchObject({ refused: "policy_violation" });
   expect(await beyond(0)).toBeUndefined();
-  await vault.home.sql(
-    "update keys set state = 'destroyed', disabled_at = now(), destroy_at = now() where key_id = $1",
-    [key_id],
-  );
-  expect(await beyond(2)).toBeUndefined();
+  for (const [state, destroyAt] of [
+    ["destroyed", "now()"],
+    ["destroying", "now()"],
+    ["disabled", "null"],
+  ]) {
+    await vault.home.sql(
+      `update keys set state = '${state}', disabled_at = now(), destroy_at = ${destroyAt} where key_id = $1`,
+      [key_id],
+    );
+    expect(await beyond(2), state).toBeUndefined();
+  }
 });
 
 test("concurrent requests with the same requestKey create one key", async () => {
