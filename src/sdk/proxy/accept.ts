@@ -1,7 +1,17 @@
 import { renameSync, writeFileSync } from "node:fs";
 import type { ToolRule } from "../mcp/rules.ts";
-import { type ListedTool, noRules, type ProxyRules, rulesText, toolHash } from "./rules_file.ts";
+import {
+  acceptedPart,
+  type ListedTool,
+  noRules,
+  type ProxyRules,
+  rulesText,
+  toolHash,
+} from "./rules_file.ts";
 import { suggestRule } from "./suggest.ts";
+
+/** Characters that a terminal does not show, or that move or reverse the text around them. */
+const HIDDEN = /[\p{C}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]/gu;
 
 type Written = Record<string, ToolRule & { hash?: string }>;
 
@@ -20,7 +30,7 @@ export function acceptTools(
   const written: Written = {};
   const differences: string[] = [];
   for (const tool of listed) {
-    const name = JSON.stringify(tool.name);
+    const name = shown(tool.name);
     const hash = toolHash(tool);
     const before = Object.hasOwn(rules.written, tool.name) ? rules.written[tool.name] : undefined;
     const rule = before ?? suggestRule(tool);
@@ -29,11 +39,12 @@ export function acceptTools(
       continue;
     }
     Object.defineProperty(written, tool.name, { value: { ...rule, hash }, enumerable: true });
-    if (before === undefined) differences.push(`${name} is new: ${JSON.stringify(rule)}`);
-    else if (before.hash !== hash) differences.push(`${name} has changed: ${JSON.stringify(tool)}`);
+    const accepted = shown(acceptedPart(tool));
+    if (before === undefined) differences.push(`${name} is new: ${JSON.stringify(rule)} for ${accepted}`);
+    else if (before.hash !== hash) differences.push(`${name} has changed: ${accepted}`);
   }
   const gone = Object.keys(rules.written).filter((name) => !Object.hasOwn(written, name));
-  differences.push(...gone.map((name) => `${JSON.stringify(name)} is gone, and its rule with it.`));
+  differences.push(...gone.map((name) => `${shown(name)} is gone, and its rule with it.`));
   const isNew = Object.keys(rules.written).length === 0 && rules.server === noRules().server;
   return { rules: isNew ? { ...rules, server: nameOf(serverName) } : rules, written, differences };
 }
@@ -43,6 +54,11 @@ export function writeRules(file: string, { rules, written }: Acceptance): void {
   const next = `${file}.new`;
   writeFileSync(next, rulesText(rules, written));
   renameSync(next, file);
+}
+
+/** A person accepts a tool by what this shows, so its text must not hide anything from them. */
+function shown(value: unknown): string {
+  return JSON.stringify(value).replace(HIDDEN, (each) => `\\u{${each.codePointAt(0)?.toString(16)}}`);
 }
 
 /** Makes the name of a new rules file from the name that the server gives to itself. */

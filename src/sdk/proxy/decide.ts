@@ -47,10 +47,19 @@ export async function decide(
     if (rule === "open") return { code: "open", authority: undefined };
     if (decider === undefined || call.agent === undefined) return refused(ownRefusal("no_agent_key", scope));
     const action = actionsOf(rules.server)(String(name));
-    return await verify(decider, { ...call, agent: call.agent, action, rule });
+    const decision = await verify(decider, { ...call, agent: call.agent, action, rule });
+    if (decision.authority === undefined || (await isStillAccepted(call, String(name)))) return decision;
+    const { authority, agentId, invocationId, receiptId } = decision;
+    authority.report("not_attempted", "the tool has changed");
+    return { ...refused(ownRefusal("tool_not_accepted", scope)), agentId, invocationId, receiptId };
   } catch {
     return refused(ownRefusal("verification_unavailable", scope));
   }
+}
+
+/** The server can change the tool while the service decides. */
+function isStillAccepted(call: ProxyCall, name: string): Promise<boolean> {
+  return call.isAccepted(name).catch(() => false);
 }
 
 type VerifiedCall = ProxyCall & { agent: Agent; action: string; rule: ScopeRule };

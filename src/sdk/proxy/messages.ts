@@ -24,19 +24,22 @@ export type ErrorMessage = {
 };
 
 /** Why the proxy does not read a message. */
-export type MessageFault = "too_large" | "not_strict_json" | "batch" | "not_a_message";
+export type MessageFault = "too_large" | "too_deep" | "not_strict_json" | "batch" | "not_a_message";
 
 /** Maximum size of one message in bytes, in both directions. */
 export const MAX_MESSAGE_BYTES = 16 * 1_048_576;
 
 /** The arguments of a call may have 64 levels, and the message has four around them. */
 const MAX_DEPTH = 68;
+/** Code that follows the levels of a server's message has a limited stack. */
+const MAX_SERVER_DEPTH = 256;
 const MEMBERS = ["jsonrpc", "id", "method", "params", "result", "error"];
 /** `JSON.parse` can change a number with this many digits. */
 const LONG_NUMBER = /\d{16}/;
 
 const FAULTS: Readonly<Record<MessageFault, readonly [number, string]>> = {
   too_large: [-32600, "The message is too large. Nothing was done."],
+  too_deep: [-32600, "The message is nested too deeply. Nothing was done."],
   not_strict_json: [-32700, "The message is not strict JSON. Nothing was done."],
   batch: [-32600, "Batches are not supported. Nothing was done."],
   not_a_message: [-32600, "The message is not a JSON-RPC message. Nothing was done."],
@@ -83,9 +86,17 @@ export function readServerMessage(bytes: Uint8Array): ServerMessage | MessageFau
     return "not_strict_json";
   }
   if (Array.isArray(value)) return "batch";
+  if (!isShallow(value, MAX_SERVER_DEPTH)) return "too_deep";
   const message = isPlain(value) ? build(value) : undefined;
   if (message === undefined) return "not_a_message";
-  return { message, text: LONG_NUMBER.test(text) && isStrict(bytes) ? text : JSON.stringify(message) };
+  const isKept = LONG_NUMBER.test(text) && isStrict(bytes);
+  // Between tokens, a line end is space. A client could take the rest of the text as a message of its own.
+  return { message, text: isKept ? text.replace(/[\r\n]/g, " ") : JSON.stringify(message) };
+}
+
+function isShallow(value: unknown, levels: number): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return levels > 0 && Object.values(value).every((member) => isShallow(member, levels - 1));
 }
 
 function isStrict(bytes: Uint8Array): boolean {

@@ -67,11 +67,21 @@ export function rulesText({ server, mode, methods }: ProxyRules, written: ProxyR
   return `${JSON.stringify(content, undefined, 2)}\n`;
 }
 
+/** Returns the members of a tool that its hash covers. */
+export function acceptedPart(tool: ListedTool): ListedTool {
+  const covered = HASHED.filter((member) => tool[member] !== undefined).map((member) => [
+    member,
+    tool[member],
+  ]);
+  return Object.fromEntries(covered);
+}
+
 /** Returns the hash of a tool's name, texts and schemas, or `undefined` if it has no canonical JSON. */
 export function toolHash(tool: ListedTool): string | undefined {
-  const hashed = Object.fromEntries(HASHED.map((member) => [member, tool[member]]));
   try {
-    return `sha256:${createHash("sha256").update(canonicalBytes(hashed)).digest("hex")}`;
+    return `sha256:${createHash("sha256")
+      .update(canonicalBytes(acceptedPart(tool)))
+      .digest("hex")}`;
   } catch (error) {
     if (error instanceof ProtocolError) return undefined;
     throw error;

@@ -12,6 +12,7 @@ import {
   type ServerMessage,
 } from "./messages.ts";
 import type { ProxyRules } from "./rules_file.ts";
+import { asksForClosedInput, SERVER_REQUESTS, withhold } from "./server_requests.ts";
 import type { ToolList } from "./tool_list.ts";
 
 /** The handling of a message: pass `forward` on, and send `reply` back. Nothing, if both are absent. */
@@ -23,6 +24,8 @@ export type Session = {
   fromClient(message: Message): Verdict | Promise<Verdict>;
   /** Handles a message of the server. `forward` is the text for the client. */
   fromServer(message: ServerMessage): Verdict<string>;
+  /** Notes that a request will get no response. Returns whether the server may have received it. */
+  lose(id: MessageId): boolean;
   /** Notes that no open call will get a response. */
   end(): void;
 };
@@ -50,15 +53,13 @@ const SERVER_NOTIFICATIONS = [
   ...["message", "progress", "cancelled", "tools/list_changed", "prompts/list_changed"],
   ...["resources/list_changed", "subscriptions/acknowledged"],
 ].map(notification);
-/** Any other request of the server could get input that no proof covers, or let a stranger use the model. */
-const SERVER_REQUESTS = ["ping", "roots/list"];
-const WITHHELD_CAPABILITIES = { elicitation: "elicitation/create", sampling: "sampling/createMessage" };
 /** Only requests of the revision 2026-07-28 and newer ones have it. */
 const REVISION_OF_REQUEST = "io.modelcontextprotocol/protocolVersion";
 const MOST_OPEN = 1_000;
 const MOST_PAGES = 100;
 const LIST_TIMEOUT_MS = 10_000;
 const CLOSED = "The proxy permits no agent to use this method. Nothing was done.";
+const CLOSED_INPUT = "The server asked for input that the proxy does not permit.";
 
 /** Creates a session. `toServer` sends a request of the proxy itself. */
 export function createSession(
@@ -126,7 +127,7 @@ export function createSession(
   async function handleCall(message: Message, id: MessageId): Promise<Verdict> {
     const { params = {} } = message;
     const call = begin(message, params);
-    const forward = withoutProof(message);
+    const forward = passedOn(message);
     if (!isEnforced) return { forward };
     const decision = await call.decision;
     if (call.controller.signal.aborted) {
@@ -159,18 +160,28 @@ export function createSession(
     journal.call({ tool, decision, code, outcome, ...ids, decisionMs, totalMs });
   }
 
+  /** Ends a request. A call that the server does not have yet is reported by the end of its decision. */
+  function lose(id: MessageId): boolean {
+    const found = open.get(id);
+    open.delete(id);
+    const { call } = found ?? {};
+    call?.controller.abort();
+    if (call === undefined) return found !== undefined;
+    const isSent = !isEnforced || call.decisionMs !== undefined;
+    if (isSent) void finish(call, "unanswered");
+    return isSent;
+  }
+
   function notify(message: Message, method: string): Verdict {
     if (!passes(CLIENT_NOTIFICATIONS, method)) return {};
-    const { requestId } = message.params ?? {};
-    if (method === "notifications/cancelled") {
-      const { call } = open.get(requestId as MessageId) ?? {};
-      open.delete(requestId as MessageId);
-      call?.controller.abort();
-      // The server has not received the call yet.
-      if (call !== undefined && isEnforced && call.decisionMs === undefined) return {};
-      if (call !== undefined) void finish(call, "unanswered");
-    }
-    return { forward: withoutProof(message) };
+    const isCancel = method === "notifications/cancelled";
+    const isForServer = !isCancel || lose(message.params?.requestId as MessageId) || !isEnforced;
+    return isForServer ? { forward: withoutProof(message) } : {};
+  }
+
+  function passedOn(message: Message): Message {
+    const forward = withoutProof(message);
+    return isEnforced ? withhold(forward, rules.methods) : forward;
   }
 
   function request(message: Message, id: MessageId, method: string): Verdict | Promise<Verdict> {
@@ -181,8 +192,7 @@ export function createSession(
     if (method === "tools/call") return handleCall(message, id);
     if (!passes(OPEN_METHODS, method)) return { reply: errorMessage(id, -32602, CLOSED) };
     open.set(id, { method });
-    const forward = withoutProof(message);
-    return { forward: isEnforced && method === "initialize" ? withhold(forward, rules.methods) : forward };
+    return { forward: passedOn(message) };
   }
 
   function answer(message: Message, id: MessageId, text: string): Verdict<string> {
@@ -199,8 +209,18 @@ export function createSession(
     open.delete(id);
     const { result } = message;
     if (call !== undefined) void finish(call, isDone(result) ? "executed" : "failed");
-    const isList = method === "tools/list" && result !== undefined;
-    return { forward: (isList ? visibleList(message, result) : undefined) ?? text };
+    return { forward: replaced(message, method) ?? text };
+  }
+
+  /** Returns the answer that a client gets in place of the server's, or `undefined`. */
+  function replaced(message: Message, method: string): string | undefined {
+    const { id = null, result } = message;
+    if (result === undefined) return undefined;
+    if (asksForClosedInput(result, rules.methods)) {
+      journal.refused("closed_input");
+      return isEnforced ? JSON.stringify(errorMessage(id, -32603, CLOSED_INPUT)) : undefined;
+    }
+    return method === "tools/list" ? visibleList(message, result) : undefined;
   }
 
   /** Returns the list that a client may see, or `undefined` if that is the server's own. */
@@ -230,13 +250,9 @@ export function createSession(
       serverRequests.add(id);
       return { forward: text };
     },
+    lose,
     end() {
-      for (const { call } of open.values()) {
-        const isSent = !isEnforced || call?.decisionMs !== undefined;
-        call?.controller.abort();
-        if (call !== undefined && isSent) void finish(call, "unanswered");
-      }
-      open.clear();
+      for (const id of open.keys()) lose(id);
     },
   };
 }
@@ -259,15 +275,4 @@ function withoutProof(message: Message): Message {
   const { params } = message;
   const meta = withoutAuthority(params?._meta);
   return meta === undefined ? message : { ...message, params: { ...params, _meta: meta } };
-}
-
-/** Hides the client's abilities for requests that the proxy refuses, so that the server does not try them. */
-function withhold(message: Message, methods: readonly string[]): Message {
-  const { params } = message;
-  if (!isPlain(params?.capabilities)) return message;
-  const hidden = Object.entries(WITHHELD_CAPABILITIES).filter(([, method]) => !methods.includes(method));
-  const capabilities = Object.fromEntries(
-    Object.entries(params.capabilities).filter(([name]) => !hidden.some(([each]) => each === name)),
-  );
-  return { ...message, params: { ...params, capabilities } };
 }

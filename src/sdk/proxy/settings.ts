@@ -75,11 +75,11 @@ export function readProxySettings(args: readonly string[], env: Environment): Pr
     http === undefined || agentKey === undefined,
     "DEPUTIZE_AGENT_KEY_FILE: callers send their own keys",
   );
-  const hasKeys = verifyKey !== undefined && (agentKey !== undefined || http !== undefined);
-  demand(
-    accept || rules.mode === "observe" || (service !== undefined && hasKeys),
-    "enforce needs DEPUTIZE_URL, DEPUTIZE_VERIFY_KEY_FILE and, without --listen, DEPUTIZE_AGENT_KEY_FILE",
-  );
+  if (!accept && rules.mode === "enforce") {
+    demand(service !== undefined, "enforce needs DEPUTIZE_URL, the address of the service");
+    demandKey(verifyKey, "DEPUTIZE_VERIFY_KEY_FILE", "verify");
+    if (http === undefined) demandKey(agentKey, "DEPUTIZE_AGENT_KEY_FILE", "agent");
+  }
   const metrics = values.metrics === undefined ? undefined : addressOf(values.metrics);
   return { command, http, rules, rulesFile, accept, service, agentKey, verifyKey, metrics };
 }
@@ -164,6 +164,12 @@ function keyIn(env: Environment, name: string, prefix: string): (() => string) |
   }
   demand(key.startsWith(prefix), `${name}: must contain a key that begins with ${prefix}`);
   return read;
+}
+
+/** The proxy needs two keys: no narrow key can make proofs and have them verified. */
+function demandKey(key: unknown, name: string, role: string): void {
+  const where = "Create the key on the connection's page in the console";
+  demand(key !== undefined, `enforce needs ${name}, the path of a file with one ${role} key. ${where}`);
 }
 
 function addressOf(text: string): Address {

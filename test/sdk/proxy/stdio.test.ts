@@ -32,6 +32,12 @@ createInterface({ input: process.stdin }).on("line", (line) => {
   if (method === "tools/list") send({ id, result: { tools } });
   if (method === "ping") process.exit(3);
   if (method === "tools/call") send({ id, result: { content: [], env: process.env, params } });
+  if (method === "prompts/list") {
+    const deep = "[".repeat(100000) + "]".repeat(100000);
+    process.stdout.write('{"jsonrpc":"2.0","id":' + id + ',"result":{"deep":' + deep + '}}\\n');
+    const number = 12345678901234567890n;
+    process.stdout.write('{"jsonrpc":"2.0","id":' + id + ',"result":{"n":' + number + ',"x":\\r{}}}\\n');
+  }
   if (method === "logging/setLevel") process.stdout.write("x".repeat(17 * 1048576) + "\\n");
 }).on("close", () => process.exit(0));
 `;
@@ -183,6 +189,19 @@ describe("deputize mcp-proxy", () => {
     upstream.closeAllConnections();
   });
 
+  test("goes on after a message that is nested too deeply, and sends every message as one line", async () => {
+    const { send, child, ended, said } = start([]);
+    const parts: Buffer[] = [];
+    child.stdout.on("data", (part) => parts.push(part));
+    send({ id: 1, method: "prompts/list" });
+    const text = () => Buffer.concat(parts).toString();
+    await expect.poll(text, { timeout: 10_000 }).toContain("\n");
+    expect(text()).toBe('{"jsonrpc":"2.0","id":1,"result":{"n":12345678901234567890,"x": {}}}\n');
+    expect(said.join()).toContain("server_too_deep");
+    child.stdin.end();
+    expect(await ended).toEqual([0, null]);
+  });
+
   test("ends a server whose message is too large", async () => {
     const { send, ended, said } = start([]);
     send({ id: 1, method: "logging/setLevel", params: { level: "info" } });
@@ -210,7 +229,21 @@ describe("deputize mcp-proxy refuses to start", () => {
       () => [[], { ...settings(), DEPUTIZE_AGENT_KEY_FILE: "full.key" }],
       /^78 error: DEPUTIZE_AGENT_KEY_FILE: must contain a key that begins with dpza_/,
     ],
-    ["in enforce without a service", () => [["--rules", "enforce.json"], {}], /^78 error: enforce needs/],
+    [
+      "in enforce without a service",
+      () => [["--rules", "enforce.json"], {}],
+      /^78 error: enforce needs DEPUTIZE_URL/,
+    ],
+    [
+      "in enforce without a verify key",
+      () => [["--rules", "enforce.json"], { ...settings(), DEPUTIZE_VERIFY_KEY_FILE: "" }],
+      /^78 error: enforce needs DEPUTIZE_VERIFY_KEY_FILE, .* verify key\. Create the key/,
+    ],
+    [
+      "in enforce without an agent key",
+      () => [["--rules", "enforce.json"], { ...settings(), DEPUTIZE_AGENT_KEY_FILE: "" }],
+      /^78 error: enforce needs DEPUTIZE_AGENT_KEY_FILE, .* agent key\. Create the key/,
+    ],
   ])("%s", async (_, given, expected) => {
     await writeFile(join(folder, "full.key"), app.platform.apiKey);
     const file = { server: "pay", mode: "enforce", tools: {} };

@@ -16,13 +16,17 @@ const KEY = /^dpza_[A-Za-z0-9_-]{20,120}$/;
 /** A key that somebody has ended is refused for proofs immediately, and for lists after this time. */
 const LONGEST_AGE_MS = 60_000;
 const MOST_KNOWN = 1_000;
-/** Strangers can send any number of wrong keys. They must not use up the proxy's rate at the service. */
+/**
+ * Strangers can send any number of wrong keys. They must not use up the proxy's rate at the service. A wrong
+ * key that an agent repeats counts once, so that it does not keep others out.
+ */
 const WRONG_KEYS_PER_MINUTE = 60;
 
 /** Creates the finder. It asks the service about each key once a minute, and remembers only hashes. */
 export function createCallers(service: { baseUrl: string; word?: string }): FindCaller {
   const known = new Map<string, Known>();
-  let wrong = { since: performance.now(), keys: 0 };
+  const asking = new Map<string, ReturnType<FindCaller>>();
+  let wrong = { since: performance.now(), keys: new Set<string>() };
 
   async function check(key: string): Promise<"known" | "unknown" | "unavailable"> {
     const { address, header, timeoutMs, agent } = readSettings({ ...service, apiKey: key });
@@ -40,9 +44,13 @@ export function createCallers(service: { baseUrl: string; word?: string }): Find
     return isOwn ? "known" : "unavailable";
   }
 
-  function mayAsk(now: number): boolean {
-    if (now - wrong.since >= LONGEST_AGE_MS) wrong = { since: now, keys: 0 };
-    return wrong.keys < WRONG_KEYS_PER_MINUTE;
+  /** Counts a new key as wrong until the service has answered, because many can arrive at the same time. */
+  function count(id: string, now: number): "counted" | "unknown" | "unavailable" {
+    if (now - wrong.since >= LONGEST_AGE_MS) wrong = { since: now, keys: new Set() };
+    if (wrong.keys.has(id)) return "unknown";
+    if (wrong.keys.size >= WRONG_KEYS_PER_MINUTE) return "unavailable";
+    wrong.keys.add(id);
+    return "counted";
   }
 
   const agentOf = (key: string) => createAgent({ ...service, apiKey: key, verifiers: {} });
@@ -54,17 +62,29 @@ export function createCallers(service: { baseUrl: string; word?: string }): Find
     return caller;
   }
 
+  async function ask(key: string, id: string, now: number): Promise<Caller | "unknown" | "unavailable"> {
+    const found = known.get(id);
+    const counted = wrong;
+    const result = await check(key);
+    if (result !== "unknown") counted.keys.delete(id);
+    if (result === "unavailable") return result;
+    known.delete(id);
+    if (result === "unknown") return result;
+    return remember({ id, agent: found?.agent ?? agentOf(key), checkedAt: now });
+  }
+
   return async (key) => {
     if (!KEY.test(key)) return "unknown";
     const id = createHash("sha256").update(key).digest("hex");
     const found = known.get(id);
     const now = performance.now();
     if (found !== undefined && now - found.checkedAt < LONGEST_AGE_MS) return found;
-    if (found === undefined && !mayAsk(now)) return "unavailable";
-    const result = await check(key);
-    known.delete(id);
-    if (result === "known") return remember({ id, agent: found?.agent ?? agentOf(key), checkedAt: now });
-    if (result === "unknown") wrong.keys += 1;
-    return result;
+    const before = asking.get(id);
+    if (before !== undefined) return before;
+    const counted = found === undefined ? count(id, now) : "counted";
+    if (counted !== "counted") return counted;
+    const answer = ask(key, id, now).finally(() => asking.delete(id));
+    asking.set(id, answer);
+    return answer;
   };
 }

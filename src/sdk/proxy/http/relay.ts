@@ -4,8 +4,10 @@ import type { Agent } from "../../agent/create_agent.ts";
 import { writeText } from "../lines.ts";
 import { type ErrorMessage, errorMessage, type Message, readServerMessage } from "../messages.ts";
 import { createSession, type ProxyParts, type Session } from "../session.ts";
+import { eventsOf } from "./events.ts";
+import { routingHeaders } from "./routing.ts";
 import type { HttpSessions } from "./sessions.ts";
-import { eventsOf, isStream, messagesOf, readBody, send } from "./upstream.ts";
+import { isStream, messagesOf, readBody, send, withoutRedirect } from "./upstream.ts";
 
 type Headers = Record<string, string>;
 
@@ -36,6 +38,8 @@ export type Relay = {
 
 const NO_STORE = { "cache-control": "no-store" };
 const LOST = "The server did not answer.";
+/** No client waits for these requests, so nothing else would end them. */
+const OWN_TIMEOUT_MS = 30_000;
 
 export function createRelay(parts: ProxyParts, sessions: HttpSessions, upstream: URL): Relay {
   /** Sends a message of the proxy itself. `take` gets each message of the answer. */
@@ -45,9 +49,10 @@ export function createRelay(parts: ProxyParts, sessions: HttpSessions, upstream:
     take: (bytes: Buffer) => unknown,
   ) {
     try {
-      const method = "method" in message ? message.method : undefined;
-      const own = { ...headers, ...(method !== undefined && { "mcp-method": method }) };
-      const answered = await send(upstream, { method: "POST", headers: own, body: JSON.stringify(message) });
+      const own = { ...headers, ...("method" in message && routingHeaders(message)) };
+      const signal = AbortSignal.timeout(OWN_TIMEOUT_MS);
+      const request = { method: "POST", headers: own, body: JSON.stringify(message), signal } as const;
+      const answered = await send(upstream, request);
       for await (const bytes of messagesOf(answered)) take(bytes);
     } catch {
       parts.journal.note("the server did not answer");
@@ -79,10 +84,13 @@ export function createRelay(parts: ProxyParts, sessions: HttpSessions, upstream:
     status: number,
   ): Promise<void> {
     const body = await readBody(answered).catch(() => undefined);
-    if (status === 202) return respond(response, 202);
+    const isRequest = forward.id !== undefined && forward.method !== undefined;
+    if (!isRequest && status < 300) return respond(response, 202);
     const text = body && passBack(session, body, headers);
     if (text === undefined) return lose(response, session, forward, status < 400 ? 502 : status);
-    response.writeHead(status, { "content-type": "application/json", ...NO_STORE }).end(text);
+    response
+      .writeHead(withoutRedirect(status), { "content-type": "application/json", ...NO_STORE })
+      .end(text);
   }
 
   const relay: Relay = {
@@ -114,8 +122,8 @@ export function createRelay(parts: ProxyParts, sessions: HttpSessions, upstream:
       response.flushHeaders();
       try {
         for await (const { head, data } of eventsOf(answered)) {
-          const text = data === undefined ? undefined : passBack(session, Buffer.from(data), headers);
-          if (data === undefined) await writeText(response, `:\n${head}\n`);
+          const text = data && passBack(session, Buffer.from(data), headers);
+          if (data === undefined) await writeText(response, ":\n\n");
           else if (text !== undefined) await writeText(response, `${head}data: ${text}\n\n`);
         }
       } catch {
@@ -133,9 +141,8 @@ function lose(response: ServerResponse, session: Session, { id, method }: Messag
     respond(response, status);
     return;
   }
-  const lost = errorMessage(id, -32603, LOST);
-  session.fromServer({ message: lost as Message, text: "" });
-  respond(response, status, lost);
+  session.lose(id);
+  respond(response, status, errorMessage(id, -32603, LOST));
 }
 
 export function respond(response: ServerResponse, status: number, message?: Message | ErrorMessage): void {
@@ -143,11 +150,4 @@ export function respond(response: ServerResponse, status: number, message?: Mess
   const type = message === undefined ? {} : { "content-type": "application/json" };
   response.writeHead(status, { ...type, ...NO_STORE });
   response.end(message === undefined ? undefined : JSON.stringify(message));
-}
-
-/** Gateways route by these headers, so they always come from the body that the proxy has checked. */
-function routingHeaders({ method, params }: Message): Headers {
-  const { name } = params ?? {};
-  const isPlainName = typeof name === "string" && /^[\x21-\x7e]{1,256}$/.test(name);
-  return { ...(method !== undefined && { "mcp-method": method }), ...(isPlainName && { "mcp-name": name }) };
 }

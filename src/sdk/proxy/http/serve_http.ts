@@ -4,8 +4,9 @@ import { errorMessage, faultMessage, type Message, readClientMessage } from "../
 import type { ProxyParts } from "../session.ts";
 import type { Caller, FindCaller } from "./callers.ts";
 import { createRelay, respond } from "./relay.ts";
+import { differs } from "./routing.ts";
 import { createHttpSessions } from "./sessions.ts";
-import { isStream, passedHeaders, readBody, send } from "./upstream.ts";
+import { isStream, passedHeaders, readBody, send, withoutRedirect } from "./upstream.ts";
 
 /** The address of the proxy, and the server behind it. */
 export type HttpSettings = {
@@ -21,6 +22,10 @@ type Call = { request: IncomingMessage; response: ServerResponse; caller: Caller
 
 const PATH = "/mcp";
 const METHODS = ["POST", "GET", "DELETE"];
+const PAGE_SENDS = [
+  ...["authorization", "content-type", "mcp-session-id", "mcp-protocol-version"],
+  ...["mcp-method", "mcp-name", "last-event-id"],
+];
 const NOBODY = "nobody";
 const BODY_TIMEOUT_MS = 30_000;
 const KEY_NEEDED = "The proxy needs the key of an agent as a bearer token. Nothing was done.";
@@ -59,7 +64,7 @@ export async function serveHttp(parts: ProxyParts, settings: HttpSettings) {
       respond(response, message === "too_large" ? 413 : 400, faultMessage(message));
       return undefined;
     }
-    if (!differs(request, message)) return message;
+    if (!differs(request.headers, message)) return message;
     journal.refused("header_mismatch");
     respond(response, 400, errorMessage(message.id ?? null, -32600, HEADERS_DIFFER));
     return undefined;
@@ -74,14 +79,18 @@ export async function serveHttp(parts: ProxyParts, settings: HttpSettings) {
     const held = sessions.find(request.headers, owner);
     if (held === "foreign") return noSession(response);
     const session = held ?? relay.sessionOf(caller?.agent, headers);
-    // Without a session, a closed connection cancels the call.
-    const endCall = held === undefined ? () => session.end() : () => undefined;
-    const { signal } = abortOnClose(response, endCall);
+    let isForwarded = false;
+    // Without a session, a closed connection cancels the call. With one, the client can resume the stream.
+    const { signal } = abortOnClose(response, () => {
+      if (held === undefined) session.end();
+      else if (!isForwarded && message.id !== undefined) session.lose(message.id);
+    });
     const { forward, reply } = await session.fromClient(message);
+    isForwarded = true;
     if (reply !== undefined) return respond(response, 200, reply);
     if (forward === undefined || signal.aborted) return respond(response, 202);
     await relay.passOn({ response, session, forward, headers, owner, signal });
-    if (message.method !== "initialize") endCall();
+    if (held === undefined && message.method !== "initialize") session.end();
   }
 
   /** Opens the server's own stream of a session, or ends the session. */
@@ -103,13 +112,19 @@ export async function serveHttp(parts: ProxyParts, settings: HttpSettings) {
     respond(response, status);
   }
 
+  /** Returns whether a request comes from no page, or from a page that `--origin` names. */
+  function isPermittedPage(origin: string | undefined, response: ServerResponse): boolean {
+    if (origin === undefined) return true;
+    if (!settings.origins.includes(origin)) return false;
+    permitPage(response, origin);
+    return true;
+  }
+
   async function handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { method = "", headers } = request;
     if (request.url !== PATH) return respond(response, 404);
-    if (headers.origin !== undefined && !settings.origins.includes(headers.origin)) {
-      return respond(response, 403);
-    }
-    if (!METHODS.includes(method)) return respond(response, 405);
+    if (!isPermittedPage(headers.origin, response)) return respond(response, 403);
+    if (!METHODS.includes(method)) return respond(response, isPreflight(request) ? 204 : 405);
     const authenticated = await authenticate(request, response);
     if (authenticated === undefined) return;
     const call = { request, response, ...authenticated };
@@ -118,6 +133,8 @@ export async function serveHttp(parts: ProxyParts, settings: HttpSettings) {
 
   const server = createServer((request, response) => {
     handle(request, response).catch((error: unknown) => {
+      // The client broke off its upload, which anybody can do at any rate.
+      if (request.errored !== null) return;
       journal.note("fault", { name: error instanceof Error ? error.name : "unknown" });
       respond(response, 500);
     });
@@ -135,8 +152,18 @@ export async function serveHttp(parts: ProxyParts, settings: HttpSettings) {
   };
 }
 
-function withoutRedirect(status = 502): number {
-  return status >= 300 && status < 400 ? 502 : status;
+/** Before a page's first request, a browser asks whether the page may send it. */
+function isPreflight({ method, headers }: IncomingMessage): boolean {
+  return method === "OPTIONS" && headers.origin !== undefined;
+}
+
+/** Browsers let a page of another origin call the proxy only with these headers. */
+function permitPage(response: ServerResponse, origin: string): void {
+  response.setHeader("access-control-allow-origin", origin);
+  response.setHeader("access-control-allow-methods", METHODS.join(", "));
+  response.setHeader("access-control-allow-headers", PAGE_SENDS.join(", "));
+  response.setHeader("access-control-expose-headers", "mcp-session-id, www-authenticate");
+  response.setHeader("vary", "origin");
 }
 
 function noSession(response: ServerResponse): void {
@@ -151,10 +178,4 @@ function abortOnClose(response: ServerResponse, then?: () => void): AbortControl
     then?.();
   });
   return cancel;
-}
-
-function differs({ headers }: IncomingMessage, { method, params }: Message): boolean {
-  const { "mcp-method": named, "mcp-name": tool } = headers;
-  const own = params?.name ?? params?.uri;
-  return (named !== undefined && named !== method) || (tool !== undefined && tool !== own);
 }

@@ -3,6 +3,7 @@ import { type IncomingHttpHeaders, type IncomingMessage, request as plain } from
 import { request as secure } from "node:https";
 import type { Readable } from "node:stream";
 import { MAX_MESSAGE_BYTES } from "../messages.ts";
+import { eventsOf } from "./events.ts";
 
 /** A request for the server behind the proxy. Its headers come from a closed list. */
 export type UpstreamRequest = {
@@ -11,9 +12,6 @@ export type UpstreamRequest = {
   body?: string | undefined;
   signal?: AbortSignal | undefined;
 };
-
-/** One event of a stream. `data` is absent in a comment, which keeps a connection open. */
-export type StreamEvent = { head: string; data: string | undefined };
 
 /** Headers of a client that the server gets. Keys, tokens and cookies are not among them. */
 const PASSED = ["mcp-session-id", "mcp-protocol-version", "last-event-id"];
@@ -34,6 +32,10 @@ export function send(url: URL, { method, headers, body, signal }: UpstreamReques
       ...(signal && { signal }),
     });
     outgoing.once("response", resolve);
+    outgoing.once("upgrade", (_response, socket) => {
+      socket.destroy();
+      reject(new Error("the server changed the protocol"));
+    });
     outgoing.once("error", reject);
     outgoing.end(body);
   });
@@ -59,27 +61,6 @@ export async function readBody(stream: Readable): Promise<Buffer | undefined> {
   return Buffer.concat(parts);
 }
 
-/** Returns the events of a stream. Throws if one of them is larger than a message may be. */
-export async function* eventsOf(stream: Readable): AsyncGenerator<StreamEvent> {
-  const decoder = new TextDecoder();
-  let text = "";
-  for await (const part of stream as AsyncIterable<Buffer>) {
-    text += decoder.decode(part, { stream: true });
-    const blocks = text.split(/\r?\n\r?\n/);
-    text = blocks.pop() ?? "";
-    if (text.length > MAX_MESSAGE_BYTES) throw new Error("an event is too large");
-    for (const block of blocks) if (block.trim() !== "") yield eventOf(block);
-  }
-}
-
-function eventOf(block: string): StreamEvent {
-  const lines = block.split(/\r?\n/);
-  const data = lines.filter((line) => line.startsWith("data:"));
-  const head = lines.filter((line) => /^(id|event|retry):/.test(line)).map((line) => `${line}\n`);
-  const text = data.map((line) => line.slice("data:".length).replace(/^ /, "")).join("\n");
-  return { head: head.join(""), data: text === "" ? undefined : text };
-}
-
 export function isStream({ headers }: IncomingMessage): boolean {
   return /^text\/event-stream\b/i.test(headers["content-type"] ?? "");
 }
@@ -87,9 +68,14 @@ export function isStream({ headers }: IncomingMessage): boolean {
 /** Returns the messages of a response, from a stream or from one body. */
 export async function* messagesOf(answered: IncomingMessage): AsyncGenerator<Buffer> {
   if (isStream(answered)) {
-    for await (const { data } of eventsOf(answered)) if (data !== undefined) yield Buffer.from(data);
+    for await (const { data = "" } of eventsOf(answered)) if (data !== "") yield Buffer.from(data);
     return;
   }
   const body = await readBody(answered);
   if (body !== undefined && body.length > 0) yield body;
+}
+
+/** A client that followed a redirect of the server would leave the proxy. */
+export function withoutRedirect(status = 502): number {
+  return status >= 300 && status < 400 ? 502 : status;
 }
