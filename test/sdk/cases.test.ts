@@ -7,7 +7,13 @@ import { isRequirableScope } from "../../src/protocol/documents/scopes.ts";
 import { canonicalBytes, canonicalJson } from "../../src/protocol/encoding/canonical.ts";
 import { ProtocolError } from "../../src/protocol/encoding/errors.ts";
 import { readAsk } from "../../src/sdk/agent/asking.ts";
-import { readVerifier } from "../../src/sdk/agent/verifiers.ts";
+import { readRequest } from "../../src/sdk/agent/request.ts";
+import {
+  type AgentVerifier,
+  checkExpected,
+  readVerifier,
+  readVerifiers,
+} from "../../src/sdk/agent/verifiers.ts";
 import { createGuard } from "../../src/sdk/create_guard.ts";
 import { rule } from "../../src/sdk/enforcement.ts";
 import { faultOf } from "../../src/sdk/faults.ts";
@@ -20,6 +26,12 @@ import { canonicalForm, readBody } from "./python/documents.ts";
 
 /** Vite's own parser of JSON refuses the lone surrogates that some cases contain. */
 const cases = JSON.parse(readFileSync(new URL("cases.json", import.meta.url), "utf8")) as typeof shared;
+
+/** Returns the members with the names that TypeScript has for them. */
+function camelCased(members: object): Record<string, unknown> {
+  const camel = (name: string) => name.replace(/_./g, (part) => part.charAt(1).toUpperCase());
+  return Object.fromEntries(Object.entries(members).map(([name, value]) => [camel(name), value]));
+}
 
 /** `python.slow.test.ts` runs the same cases with the Python package. */
 describe("the cases that both languages share:", () => {
@@ -77,11 +89,12 @@ describe("the cases that both languages share:", () => {
   });
 
   test.each(cases.options)("the option $option with $members", ({ option, members, accepted }) => {
-    const camel = (name: string) => name.replace(/_./g, (part) => part.charAt(1).toUpperCase());
-    const given = Object.fromEntries(Object.entries(members).map(([name, value]) => [camel(name), value]));
+    const given = camelCased(members);
     const readers: Record<string, () => unknown> = {
       ask: () => readAsk(given as never),
       agent_verifier: () => readVerifier(given),
+      expected_verifier: () =>
+        readRequest("https://a.example", { scope: "data:read", verifier: given as never }),
       guard_verifier: () =>
         createGuard({ baseUrl: "https://a.example", apiKey: "k", verifier: given as never }),
     };
@@ -105,6 +118,18 @@ describe("the cases that both languages share:", () => {
     });
     const differs = found && "differs" in found ? { differs: found.differs ?? null } : {};
     expect(found && { kind: found.kind, ...differs }).toEqual(fault ?? undefined);
+  });
+
+  test.each(cases.verifiers)("a verifier with $name", ({ verifiers, url, expected, found }) => {
+    const read = (members: object) => readVerifier(camelCased(members));
+    const named = Object.entries(verifiers).map(([address, members]) => [address, read(members)]);
+    const find = () => {
+      const verifier = readVerifiers(Object.fromEntries(named))(new URL(url)) as AgentVerifier;
+      checkExpected(expected === null ? undefined : (read(expected) as AgentVerifier), verifier);
+      return verifier;
+    };
+    if (typeof found === "string") expect(find).toThrow(expect.objectContaining({ code: found }));
+    else expect(find()).toEqual(read(found));
   });
 
   test.each(cases.proofs)("a proof as $name", ({ source, read }) => {

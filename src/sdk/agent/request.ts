@@ -2,12 +2,11 @@ import { randomUUID } from "node:crypto";
 import { hidesDotSegment } from "../../protocol/constraints/resource_path.ts";
 import { canonicalJson } from "../../protocol/encoding/canonical.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
-import type { Verifier } from "../operation.ts";
 import { frozenCopy, payloadDigest } from "../payload.ts";
 import { demandScope } from "../question.ts";
-import { demandKnown, type Known } from "../settings.ts";
+import { demand, demandKnown, type Known } from "../settings.ts";
 import { type Ask, readAsk } from "./asking.ts";
-import { VERIFIER } from "./verifiers.ts";
+import { type AgentVerifier, readVerifier } from "./verifiers.ts";
 
 /** The action behind a request, and the request's parts. */
 export type FetchInit = {
@@ -27,7 +26,7 @@ export type FetchInit = {
   /** The certificate to present, instead of the newest that grants the scope. */
   certId?: string;
   /** The verifier that the caller expects. If the settings name another one, throws `WrongVerifier`. */
-  verifier?: Verifier;
+  verifier?: AgentVerifier;
   signal?: AbortSignal;
   /** How to ask a person if the action is denied. Without it, the agent asks nobody. */
   ask?: Ask;
@@ -91,8 +90,9 @@ export function readRequest(address: string | URL, init: FetchInit): ReadRequest
 
 function expectedBy({ verifier }: FetchInit): Pick<ReadRequest, "verifier"> {
   if (verifier === undefined) return {};
-  demandKnown("verifier", verifier, VERIFIER);
-  return { verifier: { ...verifier } };
+  const expected = readVerifier(verifier, "verifier");
+  demand(expected !== "own", "verifier: must have verifierId and workspaceId");
+  return { verifier: expected };
 }
 
 function readMethod(given: string | undefined, hasBody: boolean): string {

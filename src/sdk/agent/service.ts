@@ -89,7 +89,8 @@ export function createService(settings: Settings): Service {
     if (own === undefined) throw refused(body);
     const agentId = settings.agentId ?? own.agentId;
     if (!isText(agentId)) throw new TypeError("agentId: is required, as the API key is not an agent's own");
-    return { connectionId: own.connectionId, agentId, own: own.verifier };
+    const { connectionId } = own;
+    return { connectionId, agentId, own: { ...own.verifier, connectionId } };
   });
 
   return {

@@ -6,7 +6,7 @@ import { WrongVerifier } from "./errors.ts";
 /** A verifier in an agent's settings. Several connections of one account can share a name. */
 export type AgentVerifier = Verifier & {
   /** The verifying connection, if several connections of the workspace have this name. */
-  connectionId?: string;
+  connectionId?: string | undefined;
 };
 
 /**
@@ -16,7 +16,7 @@ export type AgentVerifier = Verifier & {
 export type Verifiers = Readonly<Record<string, AgentVerifier | "own">>;
 
 /** The members of a verifier. */
-export const VERIFIER = {
+const VERIFIER = {
   verifierId: true,
   workspaceId: true,
   connectionId: true,
@@ -51,9 +51,10 @@ export function readVerifiers(verifiers: Verifiers): (url: URL) => AgentVerifier
 }
 
 /** Throws `WrongVerifier` if a call expects another verifier than the settings name. */
-export function checkExpected(expected: Verifier | undefined, found: Verifier): void {
+export function checkExpected(expected: AgentVerifier | undefined, found: AgentVerifier): void {
   if (expected === undefined) return;
-  if (expected.verifierId !== found.verifierId || expected.workspaceId !== found.workspaceId) {
+  const { verifierId, workspaceId, connectionId = found.connectionId } = expected;
+  if (!isSame({ verifierId, workspaceId, connectionId }, found)) {
     throw new WrongVerifier("other_verifier", "The settings name another verifier for this address.");
   }
 }
@@ -71,13 +72,13 @@ function placeOf(address: string, verifier: unknown): Place {
   return { origin: url.origin, path, folder: looselyRead(path), verifier: readVerifier(verifier) };
 }
 
-/** Copies a verifier. Throws TypeError if it is none. */
-export function readVerifier(verifier: unknown): AgentVerifier | "own" {
+/** Copies a verifier. Throws TypeError if it is none. `name` is the setting or option that contains it. */
+export function readVerifier(verifier: unknown, name = "verifiers"): AgentVerifier | "own" {
   if (verifier === "own") return verifier;
-  if (typeof verifier === "object") demandKnown("verifiers", verifier, VERIFIER);
+  if (typeof verifier === "object") demandKnown(name, verifier, VERIFIER);
   const { verifierId, workspaceId, connectionId } = Object(verifier) as Partial<AgentVerifier>;
   if (!isText(verifierId) || !isText(workspaceId) || (connectionId !== undefined && !isText(connectionId))) {
-    throw new TypeError('verifiers: each value must be "own", or have verifierId and workspaceId');
+    throw new TypeError(`${name}: a verifier must be "own", or have verifierId and workspaceId`);
   }
   return { verifierId, workspaceId, ...(connectionId !== undefined && { connectionId }) };
 }
@@ -100,5 +101,7 @@ function looselyRead(path: string): string {
 }
 
 function isSame(one: AgentVerifier | "own", other: AgentVerifier | "own"): boolean {
-  return JSON.stringify(one) === JSON.stringify(other);
+  if (one === "own" || other === "own") return one === other;
+  const names = ["verifierId", "workspaceId", "connectionId"] as const;
+  return names.every((name) => one[name] === other[name]);
 }

@@ -7,9 +7,11 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from httpx2 import URL
 
 from deputize.agent.asking import Ask
-from deputize.agent.verifiers import AgentVerifier, read_verifiers
+from deputize.agent.errors import WrongVerifier
+from deputize.agent.verifiers import AgentVerifier, check_expected, read_verifier, read_verifiers
 from deputize.enforcement import rule
 from deputize.faults import fault_of
 from deputize.frameworks.body import read_body
@@ -111,6 +113,7 @@ def test_options(case: dict[str, Any]) -> None:
     readers: dict[str, Callable[..., object]] = {
         "ask": Ask,
         "agent_verifier": lambda **members: read_verifiers({"https://a.example": AgentVerifier(**members)}),
+        "expected_verifier": lambda **members: read_verifier(AgentVerifier(**members)),
         "guard_verifier": lambda **members: GuardSettings(verifier=Verifier(**members)),
     }
     read = readers[case["option"]]
@@ -139,6 +142,27 @@ def test_faults(case: dict[str, Any]) -> None:
         if fault.kind == "proof_for_other_operation":
             found["differs"] = None if fault.differs is None else list(fault.differs)
     assert found == case["fault"]
+
+
+@cases("verifiers")
+def test_verifiers(case: dict[str, Any]) -> None:
+    verifiers: dict[str, Verifier] = {}
+    # Both classes name the same verifier.
+    for kind, (address, members) in zip((Verifier, AgentVerifier), case["verifiers"].items(), strict=False):
+        verifiers[address] = AgentVerifier(**members) if "connection_id" in members else kind(**members)
+
+    def find() -> AgentVerifier | str:
+        found = read_verifiers(verifiers)(URL(case["url"]))
+        assert found != "own"
+        check_expected(None if case["expected"] is None else AgentVerifier(**case["expected"]), found)
+        return found
+
+    if isinstance(case["found"], str):
+        with pytest.raises(WrongVerifier) as error:
+            find()
+        assert error.value.code == case["found"]
+    else:
+        assert find() == AgentVerifier(**case["found"])
 
 
 @cases("proofs")

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from hashlib import sha256
 from types import MappingProxyType
+from typing import TypeGuard
 
 from .protocol.binding import request_hash
 
@@ -14,6 +15,16 @@ class Verifier:
 
     verifier_id: str
     workspace_id: str
+
+
+def is_verifier(given: object) -> TypeGuard[Verifier]:
+    """Returns whether a value is a verifier whose members are texts that are not empty."""
+    return isinstance(given, Verifier) and all(map(is_name, (given.verifier_id, given.workspace_id)))
+
+
+def is_name(given: object) -> bool:
+    """Returns whether a value is text that is not empty."""
+    return isinstance(given, str) and given != ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

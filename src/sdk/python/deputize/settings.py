@@ -4,11 +4,11 @@ import re
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Literal
 from urllib.parse import quote, urlsplit
 
 from .faults import GuardFault, warn_once
-from .operation import Verifier
+from .operation import Verifier, is_verifier
 from .principals import Principals
 from .record import VerificationRecord
 
@@ -63,12 +63,10 @@ class GuardSettings:
         demand(self.replays in ("refuse", "execute"), "replays: must be refuse or execute")
         for name, function in (("retain", self.retain), ("on_fault", self.on_fault)):
             demand(callable(function), f"{name}: must be a function")
-        verifier = cast(object, self.verifier)
-        if verifier is not None:
-            demand(
-                isinstance(verifier, Verifier) and bool(verifier.verifier_id and verifier.workspace_id),
-                "verifier: needs verifier_id and workspace_id, both not empty",
-            )
+        demand(
+            self.verifier is None or is_verifier(self.verifier),
+            "verifier: needs verifier_id and workspace_id, both not empty",
+        )
 
 
 class Service:

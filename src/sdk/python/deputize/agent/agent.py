@@ -19,7 +19,7 @@ from .asking import Ask, Asker, DeniedAction, Question, check_options
 from .errors import AgentError, Unavailable, refusal_error, unanswered
 from .request import Request, described_operation, read_request
 from .service import AgentService
-from .verifiers import AgentVerifier, Verifiers, check_expected, read_verifiers
+from .verifiers import Verifiers, check_expected, read_verifier, read_verifiers
 
 Input_contra = TypeVar("Input_contra", contravariant=True)
 Output_co = TypeVar("Output_co", covariant=True)
@@ -191,11 +191,12 @@ class Agent:
         ask: Ask | None,
     ) -> Response:
         named = self._verifier_of(request.url)
-        if isinstance(named, Verifier):
-            check_expected(expected, named)
+        wanted = None if expected is None else read_verifier(expected, "verifier")
+        if named != "own":
+            check_expected(wanted, named)
         own = await self._service.read_self()
-        verifier = named if isinstance(named, Verifier) else own.own
-        check_expected(expected, verifier)
+        verifier = own.own if named == "own" else named
+        check_expected(wanted, verifier)
         operation = bind_operation(
             described,
             agent_id=own.agent_id,
@@ -203,7 +204,7 @@ class Agent:
             verifier=verifier,
             payload_digest=request.digest,
         )
-        connection_id = named.connection_id if isinstance(named, AgentVerifier) else None
+        connection_id = None if named == "own" else named.connection_id
 
         async def act(bound: BoundOperation, approved: str | None) -> Response:
             for pause in (*self._pauses, None):

@@ -9,12 +9,13 @@ from typing import Any
 
 import httpx2
 
-from ..operation import BoundOperation, Verifier
+from ..operation import BoundOperation
 from ..protocol.plain import is_object
 from ..service.exchange import Answer, Exchanger
 from ..service.own_key import OWN_KEY_PATH, LookUp, read_object, read_own_key
 from ..settings import Service, demand
 from .errors import AgentError, Unavailable, WrongVerifier, refusal_error
+from .verifiers import AgentVerifier
 
 _TRANSIENT = (429, 500, 502, 503, 504)
 # The longest wait in seconds that a 429 can ask for. After a longer one, the agent raises the error.
@@ -40,7 +41,7 @@ class Self:
 
     connection_id: str
     agent_id: str
-    own: Verifier
+    own: AgentVerifier
 
 
 class AgentService:
@@ -127,7 +128,8 @@ class AgentService:
             raise _refused(reply.body, None)
         agent_id = self._agent_id or own.agent_id
         demand(agent_id != "", "agent_id: is required, as the API key is not an agent's own")
-        return Self(own.connection_id, agent_id, own.verifier)
+        verifier = AgentVerifier(own.verifier.verifier_id, own.verifier.workspace_id, own.connection_id)
+        return Self(own.connection_id, agent_id, verifier)
 
     def _key(self) -> str:
         key = self._service.key()

@@ -3,12 +3,12 @@
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import httpx2
 
-from ..operation import Verifier
+from ..operation import Verifier, is_name, is_verifier
 from ..protocol.resource_path import decode_fully
 from ..settings import demand
 from .errors import WrongVerifier
@@ -29,7 +29,18 @@ class AgentVerifier(Verifier):
 Verifiers = Mapping[str, Verifier | Literal["own"]]
 
 
-def read_verifiers(verifiers: Verifiers) -> Callable[[httpx2.URL], Verifier | Literal["own"]]:
+def read_verifier(verifier: object, name: str = "verifiers") -> AgentVerifier:
+    """Returns a verifier in one form. Raises TypeError if it is none.
+
+    `name`: the setting or option that contains it.
+    """
+    connection_id = verifier.connection_id if isinstance(verifier, AgentVerifier) else None
+    if not is_verifier(verifier) or not (connection_id is None or is_name(connection_id)):
+        raise TypeError(f"{name}: a verifier must be a Verifier with texts that are not empty")
+    return AgentVerifier(verifier.verifier_id, verifier.workspace_id, connection_id)
+
+
+def read_verifiers(verifiers: Verifiers) -> Callable[[httpx2.URL], AgentVerifier | Literal["own"]]:
     """Returns a function that finds the verifier of a URL by the settings alone, never by an answer.
 
     The longest matching path wins. Raises TypeError for settings that are no addresses or verifiers. The
@@ -40,7 +51,7 @@ def read_verifiers(verifiers: Verifiers) -> Callable[[httpx2.URL], Verifier | Li
     places = [_place_of(address, verifier) for address, verifier in verifiers.items()]
     places.sort(key=lambda place: len(place[1]), reverse=True)
 
-    def find(url: httpx2.URL) -> Verifier | Literal["own"]:
+    def find(url: httpx2.URL) -> AgentVerifier | Literal["own"]:
         path = path_of(url)
         near = [place for place in places if place[0] == _origin_of(url)]
         found = next((place for place in near if _is_below(path, place[1])), None)
@@ -57,12 +68,13 @@ def read_verifiers(verifiers: Verifiers) -> Callable[[httpx2.URL], Verifier | Li
     return find
 
 
-def check_expected(expected: Verifier | None, found: Verifier) -> None:
+def check_expected(expected: AgentVerifier | None, found: AgentVerifier) -> None:
     """Raises `WrongVerifier` if a call expects another verifier than the settings name."""
     if expected is None:
         return
-    names = (expected.verifier_id, expected.workspace_id)
-    if names != (found.verifier_id, found.workspace_id):
+    if expected.connection_id is None:
+        found = replace(found, connection_id=None)
+    if expected != found:
         raise WrongVerifier("other_verifier", "The settings name another verifier for this address.")
 
 
@@ -82,7 +94,7 @@ def path_of(url: httpx2.URL) -> str:
     return url.raw_path.split(b"?", 1)[0].decode("ascii")
 
 
-_Place = tuple[tuple[str, str, int | None], str, Verifier | Literal["own"]]
+_Place = tuple[tuple[str, str, int | None], str, AgentVerifier | Literal["own"]]
 
 
 def _place_of(address: str, verifier: object) -> _Place:
@@ -90,11 +102,7 @@ def _place_of(address: str, verifier: object) -> _Place:
     demand(
         url.query == b"" and url.fragment == "", "verifiers: an address must have no query and no fragment"
     )
-    is_verifier = (
-        isinstance(verifier, Verifier) and verifier.verifier_id != "" and verifier.workspace_id != ""
-    )
-    demand(verifier == "own" or is_verifier, 'verifiers: each value must be "own" or a Verifier')
-    found: Verifier | Literal["own"] = verifier if isinstance(verifier, Verifier) else "own"
+    found: AgentVerifier | Literal["own"] = "own" if verifier == "own" else read_verifier(verifier)
     return _origin_of(url), path_of(url).rstrip("/"), found
 
 
