@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { createHash, createPublicKey, generateKeyPairSync, verify } from "node:crypto";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -190,6 +190,50 @@ describe("the released plugin", () => {
   });
 });
 
+describe("the released Python package", () => {
+  const wheel = `deputize-${version}-py3-none-any.whl`;
+  const sources = join(ROOT, "src/sdk/python/deputize");
+
+  test("has a detached signature, and a bill of materials with its hash and the package that it needs", async () => {
+    const content = await readFile(join(out, wheel));
+    const signature = Buffer.from(await readFile(join(out, `${wheel}.sig`), "utf8"), "base64");
+    expect(verify("sha256", content, createPublicKey(await readFile(publicKey())), signature)).toBe(true);
+    const bill = JSON.parse(await readFile(join(out, `${wheel}.cdx.json`), "utf8"));
+    const hash = createHash("sha256").update(content).digest("hex");
+    expect(bill).toMatchObject({
+      bomFormat: "CycloneDX",
+      metadata: {
+        component: { purl: `pkg:pypi/deputize@${version}`, hashes: [{ alg: "SHA-256", content: hash }] },
+      },
+      components: [{ purl: "pkg:pypi/httpx2" }],
+    });
+    const listed = JSON.parse(await readFile(join(out, "release.json"), "utf8"));
+    expect(listed).toContainEqual({ file: wheel, digest: `sha256:${hash}` });
+    expect(listed).toContainEqual({ file: `deputize-${version}.tgz`, digest: expect.any(String) });
+  });
+
+  test("has the sources and the license, the version of the release, and the time of the commit", async () => {
+    const program = `import json, sys, zipfile
+archive = zipfile.ZipFile(sys.argv[1])
+times = sorted({entry.date_time for entry in archive.infolist()})
+print(json.dumps([archive.namelist(), archive.read(sys.argv[2]).decode(), times]))`;
+    const metadata = `deputize-${version}.dist-info/METADATA`;
+    const { printed } = await ran("python3", ["-c", program, join(out, wheel), metadata]);
+    const [names, text, times] = JSON.parse(printed);
+    expect(names).toContain(`deputize-${version}.dist-info/licenses/LICENSE`);
+    const files = await readdir(sources, { recursive: true });
+    const expected = files.filter((name) => /\.(py|typed)$/.test(name)).map((name) => `deputize/${name}`);
+    expect(names.filter((name: string) => name.startsWith("deputize/")).sort()).toEqual(expected.sort());
+    expect(text).toContain(`\nVersion: ${version}\n`);
+    expect(text).toContain("\nLicense-Expression: Apache-2.0\n");
+    const { stdout } = await run("git", ["log", "-1", "--format=%cd", "--date=format:%Y"], {
+      cwd: ROOT,
+      env: { ...process.env, TZ: "UTC" },
+    });
+    expect([times.length, times[0][0]]).toEqual([1, Number(stdout)]);
+  });
+});
+
 describe("npm run release", () => {
   test("says that a dry run without a key cannot be published", async () => {
     const printed = await releaseWith({ dryRun: true, images: file("images"), out: file("unkept") });
@@ -204,6 +248,7 @@ describe("npm run release", () => {
     const both = [out, file("again")].map((each) => readFile(join(each, "release.json"), "utf8"));
     const [first, second] = await Promise.all(both);
     expect(second).toBe(first);
+    expect(second).toContain(".whl");
   });
 
   test("refuses to replace a released version", async () => {

@@ -19,7 +19,8 @@ import {
   type Signer,
   signerFrom,
 } from "./signing.ts";
-import { type Build, billOfChart, billStatement, provenance } from "./statements.ts";
+import { type Build, billOfChart, billOfPackage, billStatement, provenance } from "./statements.ts";
+import { packWheel } from "./wheel.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 
@@ -42,8 +43,8 @@ type Plan = { registry: string; downloads: string; signer: Signer; build: Build;
 
 /**
  * Builds a release in a folder: OCI layouts of the images and the chart with signatures, bills of materials
- * and provenance, the npm package, and the manifest for krew. Pushes the layouts to the registry. A dry run
- * pushes only to a registry on this machine. Throws `UserError`.
+ * and provenance, the npm and the Python package, and the manifest for krew. Pushes the layouts to the
+ * registry. A dry run pushes only to a registry on this machine. Throws `UserError`.
  */
 export async function release(options: ReleaseOptions, terminal: Terminal): Promise<void> {
   const plan = await planOf(options, terminal);
@@ -67,18 +68,24 @@ export async function release(options: ReleaseOptions, terminal: Terminal): Prom
       await sign(signer, artifact, [billStatement(bill), provenance(build, "chart", parts)]);
       return artifact;
     });
-    await inStep(terminal.step("plugin", "kubectl deputize, for npm and krew"), {}, () =>
-      addPlugin(plan, work),
-    );
+    const packages = [
+      await inStep(terminal.step("plugin", "kubectl deputize, for npm and krew"), {}, () =>
+        addPlugin(plan, work),
+      ),
+      await inStep(terminal.step("wheel", "Python package"), {}, () => addWheel(plan, work)),
+    ];
     await writeFile(join(out, "deputize.pub"), signer.publicKey);
-    await finish([...parts, chart], options, plan, terminal);
+    await finish({ artifacts: [...parts, chart], packages }, options, plan, terminal);
   } finally {
     await rm(work, { recursive: true, force: true });
   }
 }
 
+/** A file of the release, and its digest: `sha256:` and 64 hexadecimal digits. */
+type SignedFile = { file: string; digest: string };
+
 async function finish(
-  artifacts: readonly Signed[],
+  { artifacts, packages }: { artifacts: readonly Signed[]; packages: readonly SignedFile[] },
   { dryRun = false }: ReleaseOptions,
   { out, log, registry }: Plan,
   terminal: Terminal,
@@ -94,7 +101,7 @@ async function finish(
     reference: `${repository}:${tag}`,
     digest,
   }));
-  await writeFile(join(out, "release.json"), `${JSON.stringify(listed, undefined, 2)}\n`);
+  await writeFile(join(out, "release.json"), `${JSON.stringify([...listed, ...packages], undefined, 2)}\n`);
   for (const { repository, digest } of artifacts) terminal.line(`${repository}@${digest}`);
   terminal.line(pushes ? `The release is also in ${out}` : `Nothing was pushed. The release is in ${out}`);
 }
@@ -166,10 +173,32 @@ async function sign(signer: Signer, artifact: Signed, predicates: Parameters<typ
   await addAttestations(signer, artifact, predicates);
 }
 
-async function addPlugin({ out, log, downloads, signer }: Plan, work: string): Promise<void> {
+async function addPlugin(plan: Plan, work: string): Promise<SignedFile> {
+  const { out, log, downloads } = plan;
   const archive = await packPlugin(log, ROOT, work, out);
-  await writeFile(join(out, `${archive}.sig`), signer.sign(await readFile(join(out, archive))));
   await writeKrewManifest(out, archive, `${downloads.replace(/\/$/, "")}/${archive}`);
+  return signFile(plan, archive, { ecosystem: "npm", needs: [] });
+}
+
+async function addWheel(plan: Plan, work: string): Promise<SignedFile> {
+  const { out, log, build } = plan;
+  const { version } = build;
+  const { wheel, needs } = await packWheel(log, ROOT, { work, out, version, seconds: commitTime() });
+  return signFile(plan, wheel, { ecosystem: "pypi", needs });
+}
+
+/** Writes the signature and the bill of materials of a package beside it. */
+async function signFile(
+  { out, build, signer }: Plan,
+  file: string,
+  contents: Pick<Parameters<typeof billOfPackage>[0], "ecosystem" | "needs">,
+): Promise<SignedFile> {
+  const content = await readFile(join(out, file));
+  const hash = sha256(content);
+  const bill = billOfPackage({ ...contents, version: build.version, hash });
+  await writeFile(join(out, `${file}.sig`), signer.sign(content));
+  await writeFile(join(out, `${file}.cdx.json`), `${JSON.stringify(bill, undefined, 2)}\n`);
+  return { file, digest: `sha256:${hash}` };
 }
 
 async function layoutFor(out: string, name: string): Promise<string> {

@@ -49,6 +49,39 @@ export function billOfChart(version: string, images: readonly Signed[]): object 
     version,
     "bom-ref": `deputize-chart@${version}`,
   };
+  return billOf(main, components);
+}
+
+/**
+ * Returns the bill of materials of the npm or the Python package: its hash, its license, and the packages
+ * that it needs, without the versions that only an installation determines.
+ */
+export function billOfPackage({
+  ecosystem,
+  version,
+  hash,
+  needs,
+}: {
+  ecosystem: "npm" | "pypi";
+  version: string;
+  hash: string;
+  needs: readonly string[];
+}): object {
+  const purl = `pkg:${ecosystem}/deputize@${version}`;
+  const main = {
+    ...{ type: "library", name: "deputize", version, purl, "bom-ref": purl },
+    ...{ hashes: [{ alg: "SHA-256", content: hash }], licenses: [{ license: { id: "Apache-2.0" } }] },
+  };
+  const components = needs.map((name) => {
+    const purl = `pkg:${ecosystem}/${name}`;
+    return { type: "library", name, purl, "bom-ref": purl };
+  });
+  return billOf(main, components);
+}
+
+type Component = { "bom-ref": string; [member: string]: unknown };
+
+function billOf(main: Component, components: readonly Component[]): object {
   const dependsOn = components.map((each) => each["bom-ref"]);
   return {
     $schema: "http://cyclonedx.org/schema/bom-1.5.schema.json",
