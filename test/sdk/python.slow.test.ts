@@ -10,10 +10,11 @@ import { canonicalBytes } from "../../src/protocol/encoding/canonical.ts";
 import { REFUSALS } from "../../src/sdk/agent/errors.ts";
 import { type Application, proofApi } from "../proofs/application.ts";
 import { codeBlocks } from "../support/markdown.ts";
-import { npmPackages, pythonPackages, ran } from "../support/outside_tools.ts";
+import { npmPackages, ran } from "../support/outside_tools.ts";
 import { approve } from "../support/platform_world.ts";
 import { until } from "../support/process.ts";
 import { canonicalForm, documents } from "./python/documents.ts";
+import { python } from "./python_environments.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const PACKAGE = join(ROOT, "src/sdk/python");
@@ -49,20 +50,6 @@ async def store_once(event: WebhookEvent) -> None: ...`,
 const SEED = 20_261_130;
 const DOCUMENTS = 20_000;
 
-const python = await pythonPackages("python-sdk-frameworks-2", [
-  "hatchling==1.33.0",
-  "httpx2==2.16.2",
-  "mypy==2.4.1",
-  "ruff==0.17.6",
-  "pytest==9.2.0",
-  "fastapi==0.165.0",
-  "uvicorn==0.54.0",
-  "flask==3.1.3",
-  "django==5.2.19",
-  "django-types==0.24.0",
-  "pydantic-ai-slim==2.68.0",
-  "openai-agents==0.24.0",
-]);
 const { folder: pyright, missing: noPyright } = await npmPackages("pyright-1", ["pyright@1.1.414"]);
 const old = (await ran("python3", ["-c", "import sys; assert sys.version_info >= (3, 11)"])).code !== 0;
 const missing = python.missing ?? noPyright ?? (old ? "Python 3.11 or newer" : undefined);
@@ -97,7 +84,8 @@ describe.skipIf(missing !== undefined)("the Python package", () => {
     const program = `import importlib.metadata as m, json; d = m.distribution("deputize")
 print(json.dumps([d.requires, d.version, sorted(map(str, d.files))]))`;
     const [requires, version, files] = JSON.parse((await runs("-c", program)).printed);
-    expect(requires).toEqual([expect.stringMatching(/^httpx2[<>=]/)]);
+    const extras = [expect.stringMatching(/^mcp[<>=,\d.]+; extra == 'mcp'$/)];
+    expect(requires).toEqual([expect.stringMatching(/^httpx2[<>=]/), ...extras]);
     expect(version).toBe(JSON.parse(await readFile(join(ROOT, "package.json"), "utf8")).version);
     expect(files).toEqual(expect.arrayContaining(["deputize/py.typed", "deputize/webhook.py"]));
     const others = files.filter((path: string) => !/^deputize(-[\d.]+\.dist-info)?\//.test(path));
@@ -127,7 +115,7 @@ print(json.dumps([d.requires, d.version, sorted(map(str, d.files))]))`;
 
   test("has types and a style without faults", async () => {
     const config = join(PACKAGE, "pyproject.toml");
-    const paths = [join(PACKAGE, "deputize"), TESTS, ...EXAMPLES];
+    const paths = [join(PACKAGE, "deputize"), TESTS, example("mcp"), ...EXAMPLES];
     const ruff = (...args: string[]) =>
       runs("-m", "ruff", ...args, "--no-cache", "--config", config, ...paths);
     const mypy = ["-m", "mypy", "--config-file", config, "--cache-dir", join(folder, "mypy"), ...paths];

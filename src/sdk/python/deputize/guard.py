@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, Literal, Self, TypeVar, cast
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from .authority import Authority, Outcome, Refused, Report, grant_authority, receipt_id_of
 from .calls import awaited, finished
@@ -14,7 +14,7 @@ from .faults import KEY_REFUSED, GuardFault, fault_of
 from .operation import BoundOperation, Operation, Verifier
 from .outcomes import OutcomeReport, OutcomeReporter
 from .payload import ABSENT
-from .principals import Principals, root_ids
+from .principals import AcceptedPrincipals, Principals, read_principals, root_ids
 from .proof import ProofSource
 from .question import AuthorizeCall, Question, question_of, read_call
 from .record import Cause, VerificationRecord, refusal_of, verification_record
@@ -74,8 +74,7 @@ class Guard:
         self._outcomes = OutcomeReporter(self._service, self._settings, self._exchanger)
         self._own_verifier = LookUp(self._read_verifier)
         self._limit = ChallengeLimit(self._settings.challenges_per_second)
-        principals = self._settings.principals
-        self._principals = None if principals is None or callable(principals) else root_ids(principals)
+        self._principals = read_principals(self._settings.principals)
 
     def __call__(
         self,
@@ -172,6 +171,7 @@ class Guard:
 
     async def _authorize(self, call: AuthorizeCall, *, is_async: bool) -> Authority | Refused:
         asked_at = _now()
+        principals = read_principals(call.principals)
         prepared = await self._prepare(call, is_async)
         if isinstance(prepared, str):
             if prepared == "unbindable_payload" and call.unread_body:
@@ -194,7 +194,7 @@ class Guard:
             return await refuse("replayed", ruling)
         report = self._report_of(question, ruling)
         try:
-            fault = await self._principal_fault(ruling, is_async)
+            fault = await self._principal_fault(ruling, (self._principals, principals), is_async)
             if fault is not None:
                 report("not_attempted", fault)
                 return await refuse(fault, ruling)
@@ -263,20 +263,22 @@ class Guard:
             return False
         return True
 
-    async def _principal_fault(self, ruling: Ruling, is_async: bool) -> Cause | None:
+    async def _principal_fault(
+        self, ruling: Ruling, rules: tuple[AcceptedPrincipals | None, ...], is_async: bool
+    ) -> Cause | None:
         """Returns the reason why the guard must not act on an `allow` decision, if there is one."""
-        principals, accepted = self._settings.principals, self._principals
-        if principals is None:
-            return None
+        human_id = ruling.answer.get("human_id")
         try:
-            if accepted is None and callable(principals):
-                accepted = root_ids(cast(object, await awaited(principals(), is_async)))
+            for accepted in rules:
+                if accepted is None:
+                    continue
+                ids = root_ids(await awaited(accepted(), is_async)) if callable(accepted) else accepted
+                if not isinstance(human_id, str) or human_id not in ids:
+                    return "principal_not_accepted"
         except Exception as error:
             self._settings.on_fault(GuardFault("principals_not_read", error=error))
             return "principals_not_read"
-        human_id = ruling.answer.get("human_id")
-        is_accepted = accepted is not None and isinstance(human_id, str) and human_id in accepted
-        return None if is_accepted else "principal_not_accepted"
+        return None
 
     def _report_of(self, question: Question, ruling: Ruling) -> Report:
         receipt_id = receipt_id_of(ruling.answer)

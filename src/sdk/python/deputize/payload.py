@@ -36,6 +36,13 @@ def frozen_copy(value: object) -> object:
     return _copy_of(value, 0)
 
 
+def plain_copy(value: object) -> object:
+    """Returns a copy of a frozen payload that has dicts and lists again."""
+    if is_mapping(value):
+        return {key: plain_copy(member) for key, member in value.items()}
+    return [plain_copy(item) for item in value] if is_sequence(value) else value
+
+
 def payload_digest(payload: object) -> bytes:
     """Returns a frozen payload's SHA-256, 32 bytes, or no bytes without a payload.
 

@@ -2,11 +2,12 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
 from .operation import BoundOperation, Operation, Verifier, bind_operation
 from .payload import ABSENT, frozen_copy, payload_digest
+from .principals import Principals
 from .proof import Proof, ProofSource, read_proof
 from .protocol.resource_path import hides_dot_segment
 from .protocol.scopes import CUSTOM_FORM, is_requirable_scope
@@ -29,6 +30,8 @@ class AuthorizeCall:
     - `unread_body`: whether the request's body is not in `payload`. A proof cannot be bound to such a body
     - `described`: the header `X-Service-Operation` of the request, in which the agent describes its proof.
       The guard uses it only to name what differs, for `on_fault`
+    - `principals`: root ids of the principals who may act with this request, such as the one who is logged
+      in. They apply in addition to those of the guard. May be a function that the guard calls after `allow`
     """
 
     required_scope: str | None
@@ -38,6 +41,7 @@ class AuthorizeCall:
     context: Facts | None = None
     unread_body: bool = False
     described: str | None = None
+    principals: Principals | Callable[[], Principals | Awaitable[Principals]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
