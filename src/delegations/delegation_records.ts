@@ -135,9 +135,25 @@ export type CertificateRecord = Omit<CertificateRow, "approved_by" | "revoked_by
     scope_descriptions: ScopeDescriptions;
     /** The certificate that the same approval created. */
     linked_cert_id: string | null;
+    /** Whether it is revoked only because its connection is removed. The worker then also stores this. */
+    is_ending: boolean;
   };
 
-/** Selects all certificates. Narrow the query by `t.` (certificates), `g.` (agents) and `p.` (platforms). */
+/**
+ * Whether the connection of a certificate is removed, and the worker has not revoked the certificate yet. No
+ * decision allows it.
+ */
+export const IS_ENDING = "(t.status = 'approved' and n.removed_at is not null)";
+
+/** Returns the value that a certificate shows as soon as its connection is removed. */
+function whileEnding(db: Database | Transaction, column: string, value: string) {
+  return db.raw(`case when ${IS_ENDING} then ${value} else t.${column} end as ${column}`);
+}
+
+/**
+ * Selects all certificates, with the status that decisions see. Narrow the query by `t.` (certificates), `g.`
+ * (agents), `n.` (connections) and `p.` (platforms).
+ */
 export function selectCertificates(db: Database | Transaction) {
   return db("certificates as t")
     .join("accounts as a", "a.account_id", "t.approved_by")
@@ -149,6 +165,10 @@ export function selectCertificates(db: Database | Transaction) {
     .leftJoin("certificates as l", "l.request_id", "r.linked_request_id")
     .select<CertificateRecord[]>(
       "t.*",
+      whileEnding(db, "status", "'revoked'"),
+      whileEnding(db, "revoked_at", "n.removed_at"),
+      whileEnding(db, "revoke_reason", "'connection removed'"),
+      db.raw(`${IS_ENDING} as is_ending`),
       "a.email as approved_by",
       "b.email as revoked_by",
       "g.name as agent_name",

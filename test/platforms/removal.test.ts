@@ -110,6 +110,35 @@ describe("a platform with 250 customers that is removed", () => {
     ]);
   });
 
+  test("shows the customer what decisions see, also before the worker has ended the connection", async () => {
+    const { shop, customer, lent } = await crowded();
+    await remove(shop);
+    const removedAt = (await rowOf(customer.connectionId)).removed_at?.toISOString();
+    const shown = async () => {
+      const read = async (path: string) => (await customer.person.client.get(`/v1/service/${path}`)).body;
+      const count = async (path: string) => ((await read(path)).items as object[]).length;
+      return {
+        certificate: await read(`delegations/${lent.certId}`),
+        listed: (await read(`delegations/${lent.certId}/chain`)).revocation_list,
+        agent: await read(`agents/${lent.agentId}`),
+        counts: await Promise.all(
+          [
+            ...["delegations?state=active", "delegations?status=approved", "agents", "connected-products"],
+            ...["delegations?state=revoked", "delegations?status=revoked", "agents?state=deleted"],
+          ].map(count),
+        ),
+      };
+    };
+    const [before] = [await shown(), await work()];
+    for (const { certificate, agent, counts } of [before, await shown()]) {
+      expect(certificate).toMatchObject({ status: "revoked", revoke_reason: "connection removed" });
+      expect(agent).toMatchObject({ disabled_at: expect.any(String), active_delegations: 0 });
+      expect(counts).toEqual([0, 0, 0, 0, 1, 1, 1]);
+    }
+    expect([before.certificate.revoked_at, before.agent.disabled_at]).toEqual([removedAt, removedAt]);
+    expect(before.listed).toMatchObject({ listed: false });
+  });
+
   test("denies a decision under way that reads the connection after the removal", async () => {
     const { shop, customer, lent, ids } = await crowded();
     const proof_bundle = await proofOver(api, await challengeOf(api, customer), lent);

@@ -141,7 +141,7 @@ export const CUSTOMERS = {
   title: (platform: string) => `Customers of ${platform}`,
   lead: "Accounts that have connected to this platform. You see the name that each chose to show, and what happens at its connection.",
   link: "Customers",
-  none: "Nobody has connected yet. Send people to the authorization endpoint with a redirect URI of this platform.",
+  none: "Nobody is connected. Send people to the authorization endpoint with a redirect URI of this platform.",
   nothing: "No customer matches.",
   filter: "Filter customers",
   search: "Part of the name",

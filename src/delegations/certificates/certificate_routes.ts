@@ -7,11 +7,12 @@ import { type PageOrder, pageOf, pageQuery, readPage } from "../../input/paginat
 import { idText, isoTimeInput, searchText } from "../../input/schemas.ts";
 import { type AccountCaller, principalOf, type Route, route } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import { certificateAnswer, showCertificate } from "../delegation_answers.ts";
+import { type CertificateAnswer, certificateAnswer, showCertificate } from "../delegation_answers.ts";
 import {
   type CertificateRecord,
   callerRows,
   findCertificate,
+  IS_ENDING,
   selectCertificates,
 } from "../delegation_records.ts";
 import { revokeCertificate } from "./revoke_certificate.ts";
@@ -77,8 +78,8 @@ function orderOf(db: Database, { order }: Query): PageOrder {
 
 function narrow(found: Found, query: Query, now: Date): void {
   const { status, state } = query;
-  if (status !== undefined) found.where({ "t.status": status });
-  if (state !== undefined) found.where({ "t.status": state === "revoked" ? "revoked" : "approved" });
+  if (status !== undefined) ofStatus(found, status);
+  if (state !== undefined) ofStatus(found, state === "revoked" ? "revoked" : "approved");
   if (state === "active") found.whereRaw(`${ENDING} >= ?`, [lastSecond(now)]);
   if (state === "expired") found.whereRaw(`${ENDING} < ?`, [lastSecond(now)]);
   if (query.connection_id !== undefined) found.where({ "t.connection_id": query.connection_id });
@@ -87,6 +88,11 @@ function narrow(found: Found, query: Query, now: Date): void {
   if (query.expires_before !== undefined) {
     found.whereNotNull("t.expires_at").whereRaw(`${ENDING} < ?`, [new Date(query.expires_before)]);
   }
+}
+
+function ofStatus(found: Found, status: CertificateAnswer["status"]): void {
+  if (status === "approved") found.where({ "t.status": status, "n.removed_at": null });
+  else found.whereRaw(`(t.status = 'revoked' or ${IS_ENDING})`);
 }
 
 /** Looks up agents and platforms by name first, to avoid joining certificates that do not match. */

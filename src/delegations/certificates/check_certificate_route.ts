@@ -110,7 +110,7 @@ async function checkChain(
 }
 
 /** A revoked certificate stays in the issuer's signed revocation list until a day after it expires. */
-function isListed({ status, expires_at }: CertificateRecord, now: Date): boolean {
-  if (status !== "revoked") return false;
+function isListed({ status, is_ending, expires_at }: CertificateRecord, now: Date): boolean {
+  if (status !== "revoked" || is_ending) return false;
   return expires_at === null || expires_at > addSeconds(now, -LISTED_AFTER_END_SECONDS);
 }

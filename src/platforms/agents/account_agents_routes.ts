@@ -52,8 +52,7 @@ export function listAccountAgentsRoute({ db, clock }: Deps): Route {
     errors: [],
     async handle({ caller, query: { q, state, platform_id, connection_id, ...page } }) {
       const found = selectAgents(db, clock.now()).where({ "g.account_id": caller.accountId });
-      if (state === "live") found.whereNull("g.disabled_at");
-      else found.whereNotNull("g.disabled_at");
+      found.whereRaw(`${DISABLED_AT} is ${state === "live" ? "null" : "not null"}`);
       if (platform_id !== undefined) found.where({ "p.platform_id": platform_id });
       if (connection_id !== undefined) found.where({ "g.connection_id": connection_id });
       if (q !== undefined) {
@@ -92,9 +91,12 @@ export function getAccountAgentRoute({ db, clock }: Deps): Route {
   });
 }
 
+/** An agent of a removed connection can do nothing, also before the worker has deleted it. */
+const DISABLED_AT = "coalesce(g.disabled_at, c.removed_at)";
+
 function selectAgents(db: Database, now: Date) {
   const active = db("certificates as t")
-    .whereRaw("t.agent_id = g.agent_id and t.status = 'approved'")
+    .whereRaw("t.agent_id = g.agent_id and t.status = 'approved' and c.removed_at is null")
     .whereRaw("(t.expires_at is null or t.expires_at >= ?)", [lastSecond(now)])
     .select(db.raw("count(*)::int"));
   return db("agents as g")
@@ -102,6 +104,7 @@ function selectAgents(db: Database, now: Date) {
     .join("platforms as p", "p.platform_id", db.raw(platformOf("c")))
     .select<AgentRecord[]>(
       "g.*",
+      db.raw(`${DISABLED_AT} as disabled_at`),
       "p.platform_id",
       "p.name as platform_name",
       "p.object_namespace",

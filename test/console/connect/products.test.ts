@@ -77,7 +77,7 @@ test("a publisher finds a customer, replaces the API key, and ends the connectio
   expect(rotated.words).toContain(`The former key, ${customer.apiKeyPrefix}…, has ended.`);
   const ended = await (await open(path)).send("end");
   expect(ended.path).toBe(`${list.path}?notice=customer_ended`);
-  expect(ended.words).toContain("Nobody has connected yet.");
+  expect(ended.words).toContain("Nobody is connected.");
   const after = await open(path);
   expect(after.text).not.toContain('value="end"');
   expect((await open(`${list.path}?state=ended`)).words).toContain("Customer & Sons");
