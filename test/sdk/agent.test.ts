@@ -323,7 +323,7 @@ describe("an attack on agent.fetch", () => {
     const agent = agentOf(app, { verifiers: { [hostile.url]: verifierOf(other) } });
     const sent = agent.fetch(`${hostile.url}/orders`, { scope, body: order });
     await expect(sent).rejects.toThrow(
-      /did not accept the proof.*Nothing was done\. Compare action, resource and verifier/,
+      /did not accept the proof.*Nothing was done\. Compare scope, action, path, body and verifier/,
     );
     expect([requests.length, (await presented(app)) - before]).toEqual([1, 1]);
     hostile.stop();

@@ -106,7 +106,7 @@ type ErrorClass = typeof AgentError;
 
 const NOT_PROVEN =
   "The application did not accept the proof for this action. Nothing was done. " +
-  "Compare action, resource and verifier with the guard of its route.";
+  "Compare scope, action, path, body and verifier with the guard's. Its faults name what differs.";
 const DENIED = "The authority does not permit this action. Nothing was done.";
 
 /** The error and its sentence for each code of a refusal: of the guard, and of decisions that deny. */

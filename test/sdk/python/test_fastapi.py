@@ -88,8 +88,8 @@ def test_names_what_differs_to_the_developer_only(service: Service, caplog: pyte
         assert list(refused.json()) == ["error", "invocation_id"]
     post(app, "/orders", '{"amount":5}', {**JSON, **PROOF})
     lines = [record.getMessage().split(":") for record in caplog.records if record.name == "deputize.guard"]
-    start = "proof_for_other_operation, code session_context_mismatch, required_scope data"
-    assert [line[:2] for line in lines] == [
+    start = " proof_for_other_operation, code session_context_mismatch, required_scope data"
+    assert [line[1:3] for line in lines] == [
         [start, "write, differs action"],
         [start, "write"],
         [start, "write, differs operation"],

@@ -383,7 +383,7 @@ def test_warns_once_of_each_kind_of_fault(service: Service, caplog: pytest.LogCa
     for call in (CALL, CALL, replace(BOUND, unread_body=True)):
         assert isinstance(guard.authorize(call), Refused)
     lines = [record.getMessage() for record in caplog.records if record.name == "deputize.guard"]
-    assert [line.split(":")[0] for line in lines] == [
+    assert [line.split(": ")[1] for line in lines] == [
         "key_refused, status 401, code invalid_api_key",
         "body_not_read",
     ]

@@ -86,7 +86,9 @@ def warn_once() -> Callable[[GuardFault], object]:
             "differs": fault.differs and ",".join(fault.differs),
         }
         text = "".join(f", {name} {value}" for name, value in shown.items() if value is not None)
-        _LOG.warning("%s%s: %s. Set on_fault to see each fault.", fault.kind, text, _HINTS[fault.kind])
+        _LOG.warning(
+            "deputize guard: %s%s: %s. Set on_fault to see each fault.", fault.kind, text, _HINTS[fault.kind]
+        )
 
     return warn
 

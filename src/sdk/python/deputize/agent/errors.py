@@ -88,7 +88,7 @@ _EVALUATION_ID = re.compile(r"[\w-]{1,8192}", re.ASCII)
 _DENIED = "The authority does not permit this action. Nothing was done."
 _NOT_PROVEN = (
     "The application did not accept the proof for this action. Nothing was done. "
-    "Compare action, resource and verifier with the guard of its route."
+    "Compare scope, action, path, body and verifier with the guard's. Its faults name what differs."
 )
 _OTHER_PERSON = "The application does not accept this person's authority. Nothing was done."
 
