@@ -1,12 +1,39 @@
 import { hash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
+import { z } from "zod";
 import type { Database, Transaction } from "../db/database.ts";
 import type { Consent } from "../db/key_tables.ts";
 import { ApiError } from "../errors.ts";
 import { checkCeiling, checkScopes } from "../input/ceiling.ts";
+import { MAX_SCOPES, shownDescriptions } from "../input/platform_fields.ts";
 import { findOwner } from "../platforms/account_owner.ts";
 import { pickDescriptions } from "../platforms/scope_descriptions.ts";
 import type { Product } from "./connect_request.ts";
+
+/** The words of a {@link Consent} in an answer, for `z.object`. */
+export const shownWords = {
+  platform: z.object({ platform_id: z.string(), name: z.string() }),
+  publisher: z.object({ name: z.string(), domain: z.string().nullable() }),
+  account_label: z.string().nullable(),
+  scopes: z.array(z.string()),
+  scope_descriptions: shownDescriptions,
+};
+
+/** Returns the words of a consent as an answer shows them. */
+export function showWords(platform_id: string, consent: Consent) {
+  const { platform_name, publisher_name, published_domain, ...words } = consent;
+  return {
+    platform: { platform_id, name: platform_name },
+    publisher: { name: publisher_name, domain: published_domain },
+    ...words,
+  };
+}
+
+/** The body of a decision: the chosen scopes, and the hash of the words that the person read. */
+export const decisionBody = z.object({
+  scopes: z.array(z.string()).max(MAX_SCOPES),
+  consent_hash: z.string(),
+});
 
 /** Returns the words that a person reads now about a product that asks for these scopes. */
 export async function consentOf(

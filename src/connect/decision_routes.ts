@@ -1,6 +1,5 @@
 import { z } from "zod";
 import { mayConnect, mayPropose } from "../accounts/member_role.ts";
-import { MAX_SCOPES, shownDescriptions } from "../input/platform_fields.ts";
 import { oneLine } from "../input/schemas.ts";
 import { coversScopes } from "../protocol/documents/scopes.ts";
 import { type Route, route, type SessionCaller } from "../route.ts";
@@ -12,7 +11,8 @@ import {
   type ShownRequest,
 } from "./approve_connect.ts";
 import { redirectAddress } from "./connect_request.ts";
-import { proposeConnect, selectProposals } from "./proposals.ts";
+import { decisionBody, shownWords, showWords } from "./consent.ts";
+import { memberOf, proposeConnect, selectProposals } from "./proposals.ts";
 
 /** A signed request has at most this many characters. */
 const MAX_SIGNED = 8_000;
@@ -25,11 +25,7 @@ const params = z.object({
 const PATH = "/v1/service/connect-requests/{connect_request}";
 
 const shownRequest = z.object({
-  platform: z.object({ platform_id: z.string(), name: z.string() }),
-  publisher: z.object({ name: z.string(), domain: z.string().nullable() }),
-  account_label: z.string().nullable(),
-  scopes: z.array(z.string()),
-  scope_descriptions: shownDescriptions,
+  ...shownWords,
   is_test: z.boolean(),
   returns_to: z.string(),
   declines_to: z.string(),
@@ -59,11 +55,7 @@ export function connectRequestRoute(deps: ConnectDecisionDeps): Route {
       const { request, product, consent, consentHash } = shown;
       return {
         body: {
-          platform: { platform_id: product.platform_id, name: consent.platform_name },
-          publisher: { name: consent.publisher_name, domain: consent.published_domain },
-          account_label: consent.account_label,
-          scopes: consent.scopes,
-          scope_descriptions: consent.scope_descriptions,
+          ...showWords(product.platform_id, consent),
           is_test: product.publish_state !== "published",
           returns_to: new URL(request.redirectUri).origin,
           declines_to: redirectAddress(deps.baseUrl, request, { error: "access_denied" }),
@@ -122,11 +114,7 @@ export function approveConnectRoute(deps: ConnectDecisionDeps): Route {
     access: "session",
     roles: ["approver", "developer"],
     params,
-    body: z.object({
-      scopes: z.array(z.string()).max(MAX_SCOPES),
-      shown_name: oneLine(100).optional(),
-      consent_hash: z.string(),
-    }),
+    body: decisionBody.extend({ shown_name: oneLine(100).optional() }),
     answer: { status: 200, schema: decided, description: "The way back" },
     errors: ["not_found", "invalid_redirect_uri", "invalid_scopes", "ceiling_exceeded"],
     async handle({ caller, params, body }) {
@@ -150,13 +138,12 @@ export function proposeConnectRoute(deps: ConnectDecisionDeps): Route {
     roles: ["approver", "developer"],
     idempotent: true,
     params,
-    body: z.object({ scopes: z.array(z.string()).max(MAX_SCOPES), consent_hash: z.string() }),
+    body: decisionBody,
     answer: { status: 200, schema: decided, description: "The way back" },
     errors: ["not_found", "invalid_redirect_uri", "invalid_scopes", "ceiling_exceeded", "request_limit"],
     async handle({ caller, params, body }) {
-      const member = { accountId: caller.accountId, personId: caller.person.accountId };
       const choice = { scopes: body.scopes, consentHash: body.consent_hash };
-      const proposed = await proposeConnect(deps, member, params.connect_request, choice);
+      const proposed = await proposeConnect(deps, memberOf(caller), params.connect_request, choice);
       return { body: { redirect_to: proposed.redirectTo }, activityDetails: proposed.proposal };
     },
   });

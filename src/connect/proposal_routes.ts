@@ -3,16 +3,16 @@ import type { Consent } from "../db/key_tables.ts";
 import { ApiError } from "../errors.ts";
 import { isUuid } from "../ids.ts";
 import { pageOf, pageQuery, readPage } from "../input/pagination.ts";
-import { MAX_SCOPES, shownDescriptions } from "../input/platform_fields.ts";
 import { idText, isoTime } from "../input/schemas.ts";
-import { type Route, route, type SessionCaller } from "../route.ts";
+import { type Route, route } from "../route.ts";
 import type { ConnectDecisionDeps } from "./approve_connect.ts";
 import { findProduct, type Product } from "./connect_request.ts";
-import { consentOf, isSameWords } from "./consent.ts";
+import { consentOf, decisionBody, isSameWords, shownWords, showWords } from "./consent.ts";
 import {
   approveProposal,
   endProposal,
   hashProposal,
+  memberOf,
   type ProposalRecord,
   selectProposals,
 } from "./proposals.ts";
@@ -24,11 +24,7 @@ const params = z.object({ proposal_id: idText });
 const shown = z.object({
   proposal_id: z.string(),
   state: z.enum(["proposed", "approved", "changed"]),
-  platform: z.object({ platform_id: z.string(), name: z.string() }),
-  publisher: z.object({ name: z.string(), domain: z.string().nullable() }),
-  account_label: z.string().nullable(),
-  scopes: z.array(z.string()),
-  scope_descriptions: shownDescriptions,
+  ...shownWords,
   returns_to: z.string(),
   created_at: isoTime,
   proposed_by: z.string().nullable(),
@@ -82,7 +78,7 @@ function approveRoute(deps: Deps): Route {
     roles: ["approver"],
     idempotent: true,
     params,
-    body: z.object({ scopes: z.array(z.string()).max(MAX_SCOPES), consent_hash: z.string() }),
+    body: decisionBody,
     answer: { status: 200, schema: decided, description: "The approval" },
     errors: ["not_found", "invalid_redirect_uri", "invalid_scopes", "ceiling_exceeded"],
     async handle({ caller, params: { proposal_id: id }, body }) {
@@ -112,10 +108,6 @@ function endRoute(deps: Deps): Route {
   });
 }
 
-function memberOf({ accountId, person }: SessionCaller) {
-  return { accountId, personId: person.accountId };
-}
-
 function known(proposalId: string): string {
   if (!isUuid(proposalId)) throw new ApiError("not_found");
   return proposalId;
@@ -125,14 +117,12 @@ function known(proposalId: string): string {
 async function show({ db }: Deps, row: ProposalRecord): Promise<ProposalAnswer | undefined> {
   const product = await findProduct(db, row.platform_id);
   if (product === undefined) return undefined;
-  const { scopes, account_label } = row;
-  const consent = await consentOf(db, product, { scopes, accountLabel: account_label });
+  const { scopes, account_label: accountLabel } = row;
+  const consent = await consentOf(db, product, { scopes, accountLabel });
   return {
     proposal_id: row.proposal_id,
     state: stateOf(row, product, consent),
-    platform: { platform_id: product.platform_id, name: consent.platform_name },
-    publisher: { name: consent.publisher_name, domain: consent.published_domain },
-    ...{ account_label, scopes, scope_descriptions: consent.scope_descriptions },
+    ...showWords(product.platform_id, consent),
     returns_to: new URL(row.redirect_uri).origin,
     created_at: row.created_at.toISOString(),
     proposed_by: row.proposed_by,

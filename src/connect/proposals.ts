@@ -6,6 +6,7 @@ import type { ConnectProposalRow, Consent } from "../db/key_tables.ts";
 import { ApiError } from "../errors.ts";
 import { newId } from "../ids.ts";
 import { checkCeiling } from "../input/ceiling.ts";
+import type { SessionCaller } from "../route.ts";
 import {
   type ConnectChoice,
   type ConnectDecisionDeps,
@@ -26,8 +27,10 @@ const OPEN = { organization: 50, person: 10 } as const;
 /** A member who acts for an organization. */
 type Member = { accountId: string; personId: string };
 
-/** A proposal of an account by its id. */
-export type ProposalPlace = { accountId: string; proposalId: string };
+/** Returns the member who calls. */
+export function memberOf({ accountId, person }: SessionCaller): Member {
+  return { accountId, personId: person.accountId };
+}
 
 /** The proposal that a call made or ended, as the activity list shows it. */
 export type ShownProposal = { proposal_id: string; platform_name: string };
