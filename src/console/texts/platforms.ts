@@ -130,7 +130,7 @@ export const PLATFORMS = {
   publishedUnder: (domain: string) => `Published under ${domain}.`,
   removing: "Being removed",
   removingNow:
-    "The platform is removed, and nothing is allowed there anymore. The connections of its customers are ending, which can take some minutes.",
+    "The platform is removed, and nothing is allowed there anymore. The connections of its customers are ending, which can take some minutes. This page then disappears.",
   suspendedNow:
     "Its domain is no longer verified, so publishing is suspended. Publish the platform again under another domain.",
   personalOnly: "Only an organization publishes its platforms.",

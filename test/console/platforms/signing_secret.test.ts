@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { isClientSecret } from "../../../src/connect/signing_secret.ts";
 import { startApi, type TestApi } from "../../support/api.ts";
+import { copyCustomers } from "../../support/many_customers.ts";
 import { registerPlatform } from "../../support/platform_world.ts";
+import { connect, publisher } from "../../support/two_companies.ts";
 import { browserOf, type Shown } from "../support/console.ts";
 import { platformViewer } from "./platform_viewer.ts";
 
@@ -56,6 +58,24 @@ describe("the page that replaces a signing secret", () => {
     const words = "Its API key is therefore replaced too";
     expect((await seen.open(path(seen.ids.declared))).words).toContain(words);
     expect((await seen.open(path(seen.ids.platform))).words).not.toContain(words);
+  });
+
+  test("offers nothing while the platform is being removed, and neither do the platform's other pages", async () => {
+    const shop = await publisher(api);
+    const { connectionId } = await connect(api, shop);
+    await copyCustomers(api.db, connectionId, 25);
+    const { client } = shop.person;
+    const { open } = browserOf(api, client);
+    const path = `/console/platforms/${shop.platform.platformId}`;
+    const form = await open(`${path}/signing-secret`);
+    await client.call("DELETE", `/v1/service/connections/${shop.platform.connectionId}`);
+    for (const suffix of ["", "/change", "/signing-secret"]) {
+      const shown = await open(`${path}${suffix}`);
+      expect(shown.words).toContain("The platform is removed");
+      expect(shown.text).not.toMatch(/name="form" value="(change|rotate|publish)"/);
+    }
+    const late = await form.send("rotate");
+    expect([late.status, secretOn(late)]).toEqual([404, "none"]);
   });
 
   test("finds no platform of another account", async () => {

@@ -26,7 +26,7 @@ export const platformPage = page<Loaded>({
   back: ({ at, texts }) => ({ to: at("/platforms"), text: texts.platforms.title }),
   render: (visit, loaded) =>
     loaded.platform.state === "removing"
-      ? html`<p class="notice">${visit.texts.platforms.removingNow}</p>`
+      ? removingNote(visit)
       : html`${declaredNote(visit, loaded.platform)}
     ${about(visit, loaded)}
     <div class="cards">${connection(visit, loaded)}${publishing(visit, loaded.platform, loaded.domains)}${more(visit, loaded)}</div>`,
@@ -164,6 +164,11 @@ export function callbackBadge({ texts }: Visit, { callback_url, callback_state }
 export function declaredWords({ texts }: Visit, { declared_by }: Shown): string | undefined {
   if (declared_by === null) return undefined;
   return texts.platforms.declaredBy(declared_by.cluster_id, declared_by.namespace, declared_by.name);
+}
+
+/** Returns a note that a platform is being removed, in place of everything that could be done with it. */
+export function removingNote({ texts }: Visit): Html {
+  return html`<p class="notice">${texts.platforms.removingNow}</p>`;
 }
 
 /** Returns a note that a declared platform can be changed only through its cluster object. */

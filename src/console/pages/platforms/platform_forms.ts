@@ -9,7 +9,7 @@ import { pickedScopes, scopeChoices, scopePicker } from "../../elements/scopes.t
 import { onceOnly, shownOnce, tryKeyLine } from "../../elements/secrets.ts";
 import { copyBlock } from "../../elements/values.ts";
 import type { Texts } from "../../texts/texts.ts";
-import { declaredNote, isOrganization } from "./platform.ts";
+import { declaredNote, isOrganization, removingNote } from "./platform.ts";
 
 const FORM = "register";
 const SCOPES = "default_allowed_scopes";
@@ -145,6 +145,7 @@ export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>
   back: ({ at }, { platform }) => ({ to: at(`/platforms/${platform.platform_id}`), text: platform.name }),
   render(visit, { platform, vocabulary }) {
     const words = visit.texts.platforms;
+    if (platform.state === "removing") return removingNote(visit);
     if (platform.declared_by !== null || !visit.may("change_platform")) {
       return html`${declaredNote(visit, platform)}`;
     }

@@ -6,6 +6,7 @@ import { selectField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { onceOnly, shownOnce } from "../../elements/secrets.ts";
 import { time } from "../../elements/values.ts";
+import { removingNote } from "./platform.ts";
 
 const FORM = "rotate";
 const DAY = "86400";
@@ -18,8 +19,9 @@ export const signingSecretPage = page<PlatformAnswer>({
   load: ({ call, params }) => call("get_platform", { params }),
   title: ({ texts }) => texts.signingSecret.title,
   back: (visit, { name }) => ({ to: address(visit), text: name }),
-  render(visit, { declared_by }) {
+  render(visit, { declared_by, state }) {
     const words = visit.texts.signingSecret;
+    if (state === "removing") return removingNote(visit);
     return html`<p class="lead">${words.lead}</p>
       ${declared_by !== null && html`<p class="notice">${words.declared}</p>`}
       ${
