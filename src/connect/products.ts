@@ -19,6 +19,7 @@ export type ProductRecord = {
   platform_name: string;
   scope_descriptions: ScopeDescriptions;
   publisher_name: string;
+  /** `null` while the platform is a draft or suspended: the domain may then belong to somebody else. */
   publisher_domain: string | null;
   is_test: boolean;
   customer_name: string;
@@ -86,8 +87,8 @@ export function selectProducts(db: Database, { accountId, now }: { accountId: st
       "p.name as platform_name",
       "p.scope_descriptions",
       db.raw(`${accountNameOf("o")} as publisher_name`),
-      "p.published_domain as publisher_domain",
-      db.raw("p.publish_state <> 'published' as is_test"),
+      db.raw("case when p.publish_state = 'published' then p.published_domain end as publisher_domain"),
+      db.raw("p.publish_state = 'draft' as is_test"),
       "c.customer_name",
       "c.allowed_scopes",
       "c.created_at",

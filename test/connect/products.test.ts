@@ -60,6 +60,21 @@ describe("the products of a customer", () => {
     });
   });
 
+  test("show no verified domain while the platform is suspended, and are no tests then", async () => {
+    const { product, code, exchange } = connectScene(api);
+    const shop = await product();
+    const person = await api.person();
+    const { body } = await exchange(shop, await code(shop, person));
+    const read = async () => (await person.client.get(`${PATH}/${body.connection_id}`)).body;
+    expect(await read()).toMatchObject({ publisher: { domain: shop.domain }, is_test: false });
+    await shop.owner.client.call("DELETE", `/v1/service/organization/domains/${shop.domain}`);
+    expect(await read()).toMatchObject({
+      publisher: { name: "Shop Works", domain: null },
+      is_test: false,
+      consent: { publisher: { domain: shop.domain } },
+    });
+  });
+
   test("can be narrowed, which ends authority at the same moment, and never widened", async () => {
     const { customer, path } = await connected();
     const { certId } = await lend(api, customer, { scope: ["data:read", "data:share"] });
