@@ -11,6 +11,7 @@ import { tellOtherParty } from "../platforms/connections/connection_acts.ts";
 import {
   type CustomerConnection,
   createCustomerConnection,
+  endApprovals,
 } from "../platforms/connections/customer_connections.ts";
 import { type Route, route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
@@ -92,6 +93,10 @@ async function exchangeCode(deps: TokenDeps, exchange: Exchange): Promise<TokenA
         now,
       });
       const checked = await checkMayConnect(tx, spent, now);
+      if (connection.isNarrower) {
+        const { customer_account_id: accountId, platform_id: platformId } = spent;
+        await endApprovals(tx, { accountId, platformId });
+      }
       await recordConsent(tx, spent, connection, { ...checked, now });
       await noteConnected(tx, spent, connection, { ...checked, now });
       return { spent, connection };

@@ -469,6 +469,11 @@ describe("an approval", () => {
       const path = `/v1/service/connected-products/${body.connection_id}`;
       await owner.client.call("PATCH", path, { body: { allowed_scopes: ["data:read"] } });
     },
+    "when a member connects again with fewer scopes": async ({ developer, owner, id }) => {
+      await (await connect(developer.acting, ["data:read", "custom:shop:refund"])).exchanged();
+      const { body } = await (await connect(actingFor(owner, id), ["data:read"])).exchanged();
+      expect(body.scope).toBe("data:read");
+    },
     "when a member ends the connections with all products": ({ owner }) =>
       owner.client.call("DELETE", "/v1/service/connected-products"),
     "when a member ends the connection": async ({ developer, owner }) => {

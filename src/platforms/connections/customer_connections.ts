@@ -44,6 +44,8 @@ export type CustomerConnection = {
   apiKeyPrefix: string;
   /** The chosen scopes, expanded. */
   allowedScopes: string[];
+  /** Whether the customer had allowed scopes before that are not among them. */
+  isNarrower: boolean;
   retired: string[];
 };
 
@@ -85,7 +87,7 @@ export async function createCustomerConnection(
     const key = newApiKey();
     await insertCustomer(tx, secretBox, { ...customer, allowedScopes }, { own, connectionId, key });
     const { apiKey, prefix: apiKeyPrefix } = key;
-    return { connectionId, isNew: true, apiKey, apiKeyPrefix, allowedScopes, retired: [] };
+    return { connectionId, isNew: true, apiKey, apiKeyPrefix, allowedScopes, isNarrower: false, retired: [] };
   }
   const { connection_id: connectionId } = existing;
   const current = await tx("api_keys").where({ connection_id: connectionId, retires_at: null }).first();
@@ -103,10 +105,10 @@ export async function createCustomerConnection(
     connected_by: customer.connectedBy,
   });
   await emitChanged(tx, secretBox, { ...existing, customerAccountId, allowedScopes, now });
-  const lost = existing.allowed_scopes?.some((scope) => !allowedScopes.includes(scope)) ?? false;
-  if (lost) await narrowCertificates(tx, [connectionId], allowedScopes);
+  const isNarrower = existing.allowed_scopes?.some((scope) => !allowedScopes.includes(scope)) ?? false;
+  if (isNarrower) await narrowCertificates(tx, [connectionId], allowedScopes);
   const { api_key: apiKey, api_key_prefix: apiKeyPrefix } = rotated;
-  return { connectionId, isNew: false, apiKey, apiKeyPrefix, allowedScopes, retired };
+  return { connectionId, isNew: false, apiKey, apiKeyPrefix, allowedScopes, isNarrower, retired };
 }
 
 /**
