@@ -7,6 +7,7 @@ import { toolHash } from "../../src/sdk/proxy/rules_file.ts";
 import { startApiProcess } from "./api_process.ts";
 import { withBenchDatabase } from "./database.ts";
 import { type Agent, openAgents } from "./memory/agents.ts";
+import type { Ratio } from "./results/figures.ts";
 import { type FigureRecord, recordRounds } from "./results/record.ts";
 import { report } from "./results/tables.ts";
 import { percentiles } from "./timing.ts";
@@ -18,6 +19,7 @@ import { startBenchVault } from "./vault/place.ts";
  */
 const ROUNDS = 5;
 const CALLS = 300;
+const PROXIED = ["enforce, open tool", "observe", "enforce"];
 const PROXY = join(import.meta.dirname, "../../src/sdk/proxy/main.ts");
 const TOOLS = ["read", "open"].map((name) => ({ name, inputSchema: { type: "object" } }));
 const SERVER = `
@@ -49,7 +51,7 @@ await withBenchDatabase({}, async ({ db, url, folder, postgres }) => {
         await measure(round, folder, { name: "observe", mode: "observe", env });
         await measure(round, folder, { name: "enforce", mode: "enforce", env });
       });
-      report({ figures: record.figures(), ratios: [] });
+      report({ figures: record.figures(), ratios: PROXIED.flatMap(ratiosOf) });
     } finally {
       await api.stop();
     }
@@ -57,6 +59,14 @@ await withBenchDatabase({}, async ({ db, url, folder, postgres }) => {
     await vault.close();
   }
 });
+
+function ratiosOf(way: string): Ratio[] {
+  return ["p50", "p99"].map((value) => ({
+    name: `${way} / direct: ${value}`,
+    over: `${way}: ${value}`,
+    under: `direct: ${value}`,
+  }));
+}
 
 /** Creates the keys, the rules files and the server, and returns the environment of the proxy. */
 async function settingsOf(folder: string, baseUrl: string, { apiKey, connectionId, agentId }: Agent) {

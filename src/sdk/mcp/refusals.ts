@@ -1,4 +1,4 @@
-import { AgentError, REFUSALS } from "../agent/errors.ts";
+import { AgentError, AwaitingApproval, REFUSALS } from "../agent/errors.ts";
 import { receiptIdOf } from "../authority.ts";
 import type { VerificationRecord } from "../record.ts";
 import type { RuleFault } from "./rules.ts";
@@ -34,6 +34,7 @@ const OWN: Readonly<Record<OwnCode, string>> = {
   verification_unavailable: "The authority could not be verified. Nothing was done.",
 };
 const NO_PROOF = "The service made no proof. Nothing was done.";
+const AWAITING = "The agent has asked for this authority, and no person has decided yet. Nothing was done.";
 const DENIED = "The authority does not permit this action. Nothing was done.";
 const ASK = "Ask the person for whom you act.";
 
@@ -59,15 +60,26 @@ export function guardRefusal({ refusal: given, requiredScope, answer }: Verifica
 export function proofRefusal(error: unknown, requiredScope: string): ToolRefusal {
   if (!(error instanceof AgentError)) return ownRefusal("verification_unavailable", requiredScope);
   const { code } = error;
+  if (error instanceof AwaitingApproval) return awaiting(error, requiredScope);
   const [, sentence = NO_PROOF] = Object.hasOwn(REFUSALS, code) ? (REFUSALS[code] ?? []) : [];
   return refusal(sentence, { code, required_scope: requiredScope });
 }
 
+/** The link is the only part of the text that is not fixed. It leads to the agent's own service. */
+function awaiting({ code, taskId, url, evaluationId }: AwaitingApproval, requiredScope: string): ToolRefusal {
+  const ask = url === undefined ? ASK : `A person can decide at ${url} and you can then repeat the call.`;
+  return refusal(
+    AWAITING,
+    { code, required_scope: requiredScope, evaluation_id: evaluationId, task_id: taskId, url },
+    ask,
+  );
+}
+
 /** The model reads this text, so it is fixed: it has no argument, no description and no text of others. */
-function refusal(sentence: string, details: Record<string, unknown>): ToolRefusal {
+function refusal(sentence: string, details: Record<string, unknown>, ask = ASK): ToolRefusal {
   const given = Object.entries(details).filter(([, value]) => value !== undefined);
   return {
-    content: [{ type: "text", text: `${sentence} ${ASK}` }],
+    content: [{ type: "text", text: `${sentence} ${ask}` }],
     isError: true,
     _meta: { [AUTHORITY]: Object.fromEntries(given) },
   };

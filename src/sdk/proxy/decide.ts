@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import type { Ask } from "../agent/asking.ts";
 import type { Agent } from "../agent/create_agent.ts";
 import type { AgentVerifier } from "../agent/verifiers.ts";
 import type { Authority } from "../authority.ts";
@@ -34,7 +35,7 @@ export type Decider = { guard: Guard; verifier(): Promise<AgentVerifier> };
  * the service verify this proof. Never rejects: every fault refuses the call.
  */
 export async function decide(
-  rules: Pick<ProxyRules, "server" | "tools">,
+  rules: Pick<ProxyRules, "server" | "mode" | "tools" | "ask">,
   decider: Decider | undefined,
   call: ProxyCall,
 ): Promise<Decision> {
@@ -47,7 +48,8 @@ export async function decide(
     if (rule === "open") return { code: "open", authority: undefined };
     if (decider === undefined || call.agent === undefined) return refused(ownRefusal("no_agent_key", scope));
     const action = actionsOf(rules.server)(String(name));
-    const decision = await verify(decider, { ...call, agent: call.agent, action, rule });
+    const ask = rules.mode === "enforce" ? rules.ask : undefined;
+    const decision = await verify(decider, { ...call, agent: call.agent, action, rule, ask });
     if (decision.authority === undefined || (await isStillAccepted(call, String(name)))) return decision;
     const { authority, agentId, invocationId, receiptId } = decision;
     authority.report("not_attempted", "the tool has changed");
@@ -62,10 +64,10 @@ function isStillAccepted(call: ProxyCall, name: string): Promise<boolean> {
   return call.isAccepted(name).catch(() => false);
 }
 
-type VerifiedCall = ProxyCall & { agent: Agent; action: string; rule: ScopeRule };
+type VerifiedCall = ProxyCall & { agent: Agent; action: string; rule: ScopeRule; ask: Ask | undefined };
 
 async function verify({ guard, verifier }: Decider, call: VerifiedCall): Promise<Decision> {
-  const { params, signal, agent, action, rule } = call;
+  const { params, signal, agent, action, rule, ask } = call;
   const { scope } = rule;
   const input = inputOf(params.arguments, params.inputResponses);
   const facts = readFacts({ params, input, rule });
@@ -78,7 +80,7 @@ async function verify({ guard, verifier }: Decider, call: VerifiedCall): Promise
   const proof = await agent
     .prove({
       ...{ at: await verifier(), scope, action, payload: input, invocationId, signal },
-      ...{ resourceId: facts.resource, requestedPath: facts.path },
+      ...{ resourceId: facts.resource, requestedPath: facts.path, ask },
     })
     .catch((error: unknown) => ({ refusal: proofRefusal(error, scope) }));
   if ("refusal" in proof) {

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { canonicalBytes } from "../../protocol/encoding/canonical.ts";
 import { ProtocolError } from "../../protocol/encoding/errors.ts";
 import { parseJson, plainJson } from "../../protocol/encoding/json.ts";
+import { type Ask, readAsk } from "../agent/asking.ts";
 import { isPlain, readRules, type ScopeRule, type ToolRule } from "../mcp/rules.ts";
 import { actionsOf } from "../mcp/wire.ts";
 
@@ -20,11 +21,13 @@ export type ProxyRules = {
   tools: ReadonlyMap<string, ScopeRule | "open">;
   /** The hash of each accepted tool. */
   hashes: ReadonlyMap<string, string>;
+  /** How the agents ask a person whose approval a call needs. Without it, they ask nobody. */
+  ask: Ask | undefined;
   /** The rules as the file has them, to write them again. */
   written: Readonly<Record<string, ToolRule & { hash?: string }>>;
 };
 
-const MEMBERS = ["server", "mode", "methods", "tools"];
+const MEMBERS = ["server", "mode", "methods", "ask", "tools"];
 const HASH = /^sha256:[0-9a-f]{64}$/;
 const LIMITS = { bytes: 1_048_576, depth: 16 };
 /** The members that a person accepts: everything that a model reads about a tool, and that shapes a call. */
@@ -32,17 +35,19 @@ const HASHED = ["name", "title", "description", "inputSchema", "outputSchema", "
 
 /** The rules before anybody has written some: nothing is enforced. */
 export function noRules(server = "server"): ProxyRules {
-  return { server, mode: "observe", methods: [], tools: new Map(), hashes: new Map(), written: {} };
+  const none = { methods: [], tools: new Map(), hashes: new Map(), ask: undefined, written: {} };
+  return { server, mode: "observe", ...none };
 }
 
 /** Reads a rules file. Throws TypeError with a message that says what to correct. */
 export function readRulesFile(bytes: Uint8Array): ProxyRules {
-  const { server, mode, methods = [], tools, ...others } = objectIn(bytes);
+  const { server, mode, methods = [], ask: given, tools, ...others } = objectIn(bytes);
   demand(Object.keys(others).length === 0, `only ${MEMBERS.join(", ")} are members of the file`);
   actionsOf(server as string);
   demand(mode === "observe" || mode === "enforce", 'mode: must be "observe" or "enforce"');
   demand(Array.isArray(methods) && methods.every(isText), "methods: must be a list of methods");
   demand(!methods.includes("tools/call"), "methods: tools/call has rules instead");
+  const ask = readAsk(given as Ask | undefined);
   demand(isPlain(tools), "tools: must be an object of rules by tool");
   const hashes = new Map<string, string>();
   const rules = Object.entries(tools).map(([name, given]) => {
@@ -58,12 +63,15 @@ export function readRulesFile(bytes: Uint8Array): ProxyRules {
     mode === "observe" || bare === undefined,
     `tools: ${JSON.stringify(bare)} needs a hash: use --accept`,
   );
-  return { server: String(server), mode, methods, tools: checked, hashes, written: tools as never };
+  return { server: String(server), mode, methods, ask, tools: checked, hashes, written: tools as never };
 }
 
 /** Returns the text of a rules file. */
-export function rulesText({ server, mode, methods }: ProxyRules, written: ProxyRules["written"]): string {
-  const content = { server, mode, ...(methods.length > 0 && { methods }), tools: written };
+export function rulesText(
+  { server, mode, methods, ask }: ProxyRules,
+  written: ProxyRules["written"],
+): string {
+  const content = { server, mode, ...(methods.length > 0 && { methods }), ask, tools: written };
   return `${JSON.stringify(content, undefined, 2)}\n`;
 }
 

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Agent } from "../agent/create_agent.ts";
 import { isPlain } from "../mcp/rules.ts";
 import { OPEN_METHODS, withoutAuthority } from "../mcp/wire.ts";
+import { openPage, withoutOwnAnswer } from "./asking.ts";
 import { type Decider, type Decision, decide } from "./decide.ts";
 import type { Journal } from "./journal.ts";
 import {
@@ -125,9 +126,10 @@ export function createSession(
   }
 
   async function handleCall(message: Message, id: MessageId): Promise<Verdict> {
-    const { params = {} } = message;
-    const call = begin(message, params);
-    const forward = passedOn(message);
+    const { call: own, isAnswer } = withoutOwnAnswer(message);
+    const { params = {} } = own;
+    const call = begin(own, params);
+    const forward = passedOn(own);
     if (!isEnforced) return { forward };
     const decision = await call.decision;
     if (call.controller.signal.aborted) {
@@ -138,7 +140,10 @@ export function createSession(
     if (decision.refusal === undefined) return { forward };
     open.delete(id);
     record(call, decision, "refused", undefined);
-    return { reply: { jsonrpc: "2.0", id, result: { ...decision.refusal, ...eraOf(params._meta) } } };
+    const page = isAnswer ? undefined : openPage(decision.refusal, params);
+    return {
+      reply: { jsonrpc: "2.0", id, result: page ?? { ...decision.refusal, ...eraOf(params._meta) } },
+    };
   }
 
   /** Notes how an open call ended. In `observe`, the decision may still be under way. */

@@ -1,6 +1,11 @@
 import { InMemoryTransport, inputRequired } from "@modelcontextprotocol/server";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { createAgent, NotDelegated, WrongVerifier } from "../../../src/sdk/agent/agent.ts";
+import {
+  type AgentSettings,
+  createAgent,
+  NotDelegated,
+  WrongVerifier,
+} from "../../../src/sdk/agent/agent.ts";
 import { createGuard, type Guard } from "../../../src/sdk/guard.ts";
 import { AUTHORITY, authorityOf, withAuthority } from "../../../src/sdk/mcp/mcp.ts";
 import { type Application, proofApi } from "../../proofs/application.ts";
@@ -16,8 +21,9 @@ const verifierOf = ({ platform, person }: Application) => ({
   verifierId: platform.connectionId,
   workspaceId: person.accountId,
 });
-const agentOf = ({ platform, agentId }: Application) =>
+const agentOf = ({ platform, agentId }: Application, settings: Partial<AgentSettings> = {}) =>
   createAgent({
+    ...settings,
     baseUrl: world.api.url,
     apiKey: platform.apiKey,
     agentId,
@@ -231,13 +237,16 @@ describe("withAuthority", () => {
     const plain = withAuthority(near, agentOf(without), { server: "bank", scopes });
     await expect(plain.send(call)).rejects.toThrow(NotDelegated);
     const asking = { purpose: "Pay Bob", waitMs: 20_000 };
-    const asker = withAuthority(near, agentOf(without), { server: "bank", scopes, ask: asking });
+    const questions: object[] = [];
+    const agent = agentOf(without, { onAsk: (question) => questions.push(question) });
+    const asker = withAuthority(near, agent, { server: "bank", scopes, ask: asking });
     const sending = asker.send(call);
     const asked = () =>
       world.api.db("delegation_requests").where({ agent_id: without.agentId }).first("request_id");
     await expect.poll(asked, { timeout: 10_000 }).toBeDefined();
     expect(arrived).toEqual([]);
     const { request_id: id = "" } = (await asked()) ?? {};
+    await expect.poll(() => questions).toMatchObject([{ taskId: id, scope: SCOPE }]);
     const approved = await approve(without.person, id, [SCOPE], { once: true });
     expect(approved.status, approved.text).toBe(200);
     await sending;
