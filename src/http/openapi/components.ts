@@ -15,7 +15,7 @@ export type Operation = {
   operationId: string;
   description?: string;
   parameters: Json[];
-  requestBody?: Body;
+  requestBody?: Body & { required?: boolean };
   responses: Record<string, Response>;
 };
 

@@ -40,12 +40,15 @@ export function publishedDocument(document: Json): Json {
   for (const [place, { operation }] of placed.entries()) {
     operation.parameters = operation.parameters
       .filter(({ name }) => name !== EVERYWHERE && !ACTS_FOR.test(String(name)))
-      .map(({ required, ...parameter }) => (required === true ? { required, ...parameter } : parameter));
+      .map(({ required, example: _, ...parameter }) =>
+        required === true ? { required, ...parameter } : parameter,
+      );
     operation.responses = published(operation.responses);
     describeSuccess(operation, links[place] ?? {});
     for (const media of Object.values(operation.requestBody?.content ?? {})) {
       media.schema = withoutUnions(media.schema);
     }
+    if (operation.requestBody?.required === false) delete operation.requestBody.required;
   }
   const { headers: _, ...given } = document.components as Json;
   const operations = placed.map(({ operation }) => operation);
@@ -83,6 +86,19 @@ function dropExamples(operations: readonly Operation[]): void {
       else seen.add(text);
     }
   }
+  shareExamples(operations.flatMap(({ responses }) => Object.values(responses)));
+}
+
+/** Gives responses that differ only in their example the same one, so that they become one component. */
+function shareExamples(responses: readonly Response[]): void {
+  const alike = Map.groupBy(responses, ({ content, ...rest }) =>
+    JSON.stringify([rest, Object.entries(content ?? {}).map(([type, { schema }]) => [type, schema])]),
+  );
+  for (const group of alike.values()) {
+    const content = group.map((each) => each.content).find((body) => body?.["application/json"]?.example);
+    if (content === undefined) continue;
+    for (const response of group) response.content = structuredClone(content);
+  }
 }
 
 function isDecision(example: unknown): boolean {
@@ -116,12 +132,16 @@ function withParameters(owner: Json, parameters: readonly Json[]): Json {
   return parameters.length === 0 ? owner : { ...owner, parameters };
 }
 
-/** Ends the description of an operation's successful response like a sentence, and adds its links. */
+/**
+ * Describes an operation by the description of its successful response, and adds the links of this response.
+ * The response keeps only the name of its status, so that operations share equal responses.
+ */
 function describeSuccess(operation: Operation, links: Record<string, Json>): void {
-  const [success] = Object.entries(operation.responses).find(([status]) => status < "400") ?? [];
-  const response = operation.responses[success ?? ""];
+  const [success = ""] = Object.entries(operation.responses).find(([status]) => status < "400") ?? [];
+  const response = operation.responses[success];
   if (response === undefined) return;
-  response.description = `${response.description}.`;
+  operation.description = response.description;
+  response.description = STATUS_CODES[success] ?? "Success";
   if (Object.keys(links).length > 0) response.links = links;
 }
 
@@ -140,7 +160,6 @@ export const DEFAULT_CODES: readonly string[] = [
     "forbidden",
     "key_not_allowed",
     "not_found",
-    "invalid_request",
     "idempotency_conflict",
   ],
 ];
@@ -184,7 +203,10 @@ function compact(response: Response, status: string): Response {
     type,
     isError
       ? { schema: error }
-      : { schema: withError(withoutUnions(openSchema(schema))), ...(!isLeftOut(example) && { example }) },
+      : {
+          schema: withError(withoutUnions(openSchema(schema))),
+          ...(!isLeftOut(example) && { example: shortExample(example, schema) }),
+        },
   ]);
   const codes = response["x-error-codes"];
   const own = codes?.filter((code) => !DEFAULT_CODES.includes(code));
@@ -207,6 +229,12 @@ function isLeftOut(example: unknown): boolean {
   return "next_cursor" in example || "error_description" in example;
 }
 
+/** Returns an example without optional members, except in decisions, because a client acts on these. */
+function shortExample(example: unknown, { required, properties }: Json): unknown {
+  if (properties === undefined || !Array.isArray(required) || isDecision(example)) return example;
+  return Object.fromEntries(Object.entries(example as Json).filter(([name]) => required.includes(name)));
+}
+
 function withError(schema: Json): Json {
   if (!Array.isArray(schema.anyOf)) return schema;
   return { ...schema, anyOf: schema.anyOf.map((form: Json) => (form.title === ERROR ? error : form)) };
@@ -217,7 +245,7 @@ function anyCall(): Response {
   const description = "Whole seconds after which the call may be repeated; with 429 and 503";
   return {
     description:
-      "Errors that any call can return, 400 for a malformed call, 401 without a valid session or API key, 403 for people whose role is not in `x-roles`, and for API keys whose role is neither `full` nor in `x-key-roles`, 404 for an id that names nothing of the caller's, and 409 for the `Idempotency-Key` of another call",
+      "Errors of any call: 400 for a malformed call, 401 without a valid session or API key, 403 for people whose role is not in `x-roles`, and for API keys whose role is neither `full` nor in `x-key-roles`, 404 for an id that names nothing of the caller's, and 409 for the `Idempotency-Key` of another call",
     headers: { "Retry-After": { description, schema: { type: "string", pattern: "^[0-9]+$" } } },
     content: { "application/json": { schema: error } },
     "x-error-codes": [...DEFAULT_CODES],

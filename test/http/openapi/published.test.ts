@@ -104,7 +104,9 @@ describe("the published OpenAPI document", () => {
     );
     for (const full of expressible) {
       const short = expanded(named(full.operationId)) as Operation;
-      expect(plain(short.requestBody)).toEqual(plain(full.requestBody));
+      expect(plain({ required: false, ...short.requestBody })).toEqual(
+        plain({ required: false, ...full.requestBody }),
+      );
       for (const [status, response] of Object.entries(full.responses)) {
         expectSame(short.responses[status] ?? short.responses.default, response, status);
       }
@@ -148,7 +150,11 @@ describe("the published OpenAPI document", () => {
     const { properties = {} } = components.schemas?.Decision ?? {};
     expect(properties).toMatchObject({
       decision: { type: "string", "x-extensible-enum": ["allow", "deny", "indeterminate"] },
-      decision_reason: { type: "string", "x-extensible-enum": expect.arrayContaining(["authorized"]) },
+      decision_reason: { $ref: "#/components/schemas/DecisionReason" },
+    });
+    expect(components.schemas?.DecisionReason).toMatchObject({
+      type: "string",
+      "x-extensible-enum": expect.arrayContaining(["authorized"]),
     });
     expect(components.schemas?.RecoverDeliveriesBody).toMatchObject({
       properties: { states: { items: { enum: expect.arrayContaining(["failed"]) } } },
@@ -169,14 +175,9 @@ describe("the published OpenAPI document", () => {
   });
 
   test("describes each operation, and links it to the next ones", () => {
-    for (const { summary, tags, responses } of operations) {
-      const [success] = Object.entries(responses).find(([status]) => status < "400") ?? [];
-      const { description } = expanded(responses[success ?? ""]) as { description?: string };
-      expect([summary, description, tags]).toEqual([
-        expect.any(String),
-        expect.any(String),
-        [expect.any(String)],
-      ]);
+    for (const { operationId, summary, description, tags } of operations) {
+      const text = expect.stringMatching(/^.+$/);
+      expect([operationId, summary, description, tags]).toEqual([operationId, text, text, [text]]);
     }
     const linked = (id: string) => {
       const { links } = expanded(
@@ -231,13 +232,13 @@ describe("the published OpenAPI document", () => {
     expect((published.info as Json).description).toContain("Without `x-roles`, every role may.");
   });
 
-  test("has the same parameters as the full document, except X-Request-Id and the account to act for", () => {
+  test("has the parameters of the full document without examples, X-Request-Id and the account to act for", () => {
     for (const { operationId, parameters } of expressible) {
       const { parameters: short = [] } = expanded(named(operationId)) as Operation;
       const all = short.map((parameter) => ({ required: false, ...parameter }));
-      const expected = parameters.filter(
-        ({ name }) => !["X-Request-Id", "X-Service-Account"].includes(String(name)),
-      );
+      const expected = parameters
+        .filter(({ name }) => !["X-Request-Id", "X-Service-Account"].includes(String(name)))
+        .map(({ example: _, ...parameter }) => parameter);
       expect(all).toHaveLength(expected.length);
       expect(all).toEqual(expect.arrayContaining(expected));
     }
