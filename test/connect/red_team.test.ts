@@ -87,17 +87,26 @@ describe("an evil publisher", () => {
     const shop = await publisher(api);
     const customer = await connect(api, shop);
     const { agentId, certId } = await lend(api, customer);
+    const path = `/v1/service/connections/${customer.connectionId}`;
+    const present = { challenge: await challengeOf(api, customer), required_scope: "data:share" };
+    const refused = await keyed(api, customer, `${path}/agents/${agentId}/present`, present);
     const { platformId } = shop.platform;
     await api.db("platforms").where({ platform_id: platformId }).update({ publish_state: "suspended" });
-    const path = `/v1/service/connections/${customer.connectionId}`;
     const calls = await Promise.all([
       keyed(api, customer, `${path}/agents`, { name: "bot", agent_type: "api_agent" }),
+      keyed(api, customer, `${path}/delegation-requests`, { agent_id: agentId }),
+      keyed(api, customer, "/v1/service/access-requests", {
+        subject: { type: "agent", id: agentId },
+        denial: { evaluation_id: refused.body.evaluation_id },
+        requested_access: { scopes: ["data:share"] },
+        context: { purpose: "Share the report" },
+      }),
       keyed(api, customer, `${path}/keys`, { role: "agent", agent_id: agentId }),
       customer.person.client.post("/v1/service/delegations/self-request", {
         connection_id: customer.connectionId,
       }),
     ]);
-    expect(calls.map(({ status }) => status)).toEqual([403, 403, 403]);
+    expect(calls.map(({ status }) => status)).toEqual([403, 403, 403, 403, 403]);
     expect(await api.db("certificates").where({ cert_id: certId }).pluck("status")).toEqual(["approved"]);
   });
 

@@ -77,7 +77,7 @@ function askRoute(deps: AskRoutesDeps): Route {
     errors: [
       ...(["not_found", "agent_required", "agent_disabled", "invalid_scopes", "ceiling_exceeded"] as const),
       ...(["invalid_expiry", "session_context_mismatch", "four_eyes_required", "request_limit"] as const),
-      ...(["already_delegated", "denied_recently", "rate_limited"] as const),
+      ...(["already_delegated", "denied_recently", "forbidden", "rate_limited"] as const),
     ],
     async handle({ caller, body: { subject, denial, requested_access: access, context } }) {
       const row = await ask(caller, {
