@@ -11,6 +11,7 @@ import type { InviteDeps } from "./invite.ts";
 import { memberRoutes } from "./member_routes.ts";
 import { requireOrganization } from "./members.ts";
 import { publishRoutes } from "./publishing.ts";
+import { endLapsedApprovals } from "./setups.ts";
 
 /** Dependencies of the operations on organizations. */
 export type OrganizationDeps = InviteDeps & DomainDeps & DeletionDeps;
@@ -86,7 +87,11 @@ function changeRoute(db: Database): Route {
     errors: ["not_available"],
     async handle({ caller, body }) {
       requireOrganization(caller);
-      await db("accounts").where({ account_id: caller.accountId }).update(changeOf(body));
+      const { accountId } = caller;
+      await db.transaction(async (tx) => {
+        await tx("accounts").where({ account_id: accountId }).update(changeOf(body));
+        if (body.connecting !== undefined) await endLapsedApprovals(tx, accountId);
+      });
       return { body: await show(db, caller) };
     },
   });

@@ -71,15 +71,18 @@ const BINDINGS = `account_id = :accountId and accepted_at is not null and ${kept
 const ADOPTIONS = `account_id = :accountId and ${ownersOnly("confirmed_by")}`;
 const CHANNELS = `account_id = :accountId and ${ownersOnly("set_by")}`;
 const VERIFIERS = `account_id = :accountId and outside_verifiers <> '{}' and ${kept("outside_verifiers_by")}`;
+/** The condition for approvals of products whose approver may no longer connect products. */
+const LAPSED = `approved_at is not null and coalesce(
+    (select own_role from accounts where account_id = approved_by and account_id = :accountId),
+    (select role from organization_members where organization_id = :accountId and account_id = approved_by), 'none')
+  <> all (select unnest(case connecting when 'owners' then array['owner'] else array['owner', 'approver'] end)
+    from accounts where account_id = :accountId)`;
 /**
- * Approvals of products end when their approver may no longer decide about products, and undecided proposals
- * when the member leaves.
+ * Approvals of products end when their approver may no longer connect products, and undecided proposals when
+ * the member leaves.
  */
 const PROPOSALS = `account_id = :accountId and (proposed_by = :personId and approved_at is null and not :stays
-  or approved_by = :personId and coalesce(
-    (select own_role from accounts where account_id = :personId and account_id = :accountId),
-    (select role from organization_members where organization_id = :accountId and account_id = :personId), 'none')
-    not in ('owner', 'approver'))`;
+  or approved_by = :personId and ${LAPSED})`;
 /**
  * If an object declares the platform, the object accepted the principals without a maker. These end only with
  * the acceptance of the object's namespace: its maker could have declared them.
@@ -158,4 +161,9 @@ export async function findLeftovers(db: Database): Promise<{ accountId: string; 
      where s.maker is not null and (held.role is null or s.owners_only and held.role <> 'owner')`,
   );
   return rows;
+}
+
+/** Ends approvals of products after an organization has changed who may connect products. */
+export async function endLapsedApprovals(tx: Transaction, accountId: string): Promise<void> {
+  await tx.raw(`delete from connect_proposals where account_id = :accountId and ${LAPSED}`, { accountId });
 }

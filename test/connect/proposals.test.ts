@@ -489,6 +489,13 @@ describe("an approval", () => {
     await expectEnded(team.developer.acting, code);
   });
 
+  test("does not return when the organization lets approvers connect again", async () => {
+    const { developer, rule } = await approved();
+    const code = await connect(developer.acting);
+    for (const who of ["owners", "owners_and_approvers"]) await rule(who);
+    await expectEnded(developer.acting, code);
+  });
+
   test("does not return when its approver gets the role back", async () => {
     const { owner, approver, developer } = await approved();
     const member = `${ORGANIZATION}/members/${approver.person.accountId}`;
