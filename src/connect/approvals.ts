@@ -3,6 +3,8 @@ import type { Database, Transaction } from "../db/database.ts";
 import type { ConnectCodeRow, ConnectProposalRow, Consent } from "../db/key_tables.ts";
 import { ApiError } from "../errors.ts";
 import { checkCeiling } from "../input/ceiling.ts";
+import { allowedScopes } from "../platforms/platform_record.ts";
+import { coversScopes } from "../protocol/documents/scopes.ts";
 import { isSameWords } from "./consent.ts";
 
 /** An approval of a product that a member gave in advance. */
@@ -59,6 +61,35 @@ export async function requireApproval(
   }
   checkCeiling(approval.scopes, scopes);
   return approval;
+}
+
+/**
+ * Throws `forbidden` if a member with an approval chose fewer scopes than the account's connection with the
+ * product has. Such a member cannot narrow connections in other ways either.
+ */
+export async function refuseFewer(
+  tx: Transaction,
+  { platform_id, customer_account_id, scopes }: ConnectCodeRow,
+): Promise<void> {
+  const live = await tx("connections as c")
+    .join("platforms as p", "p.platform_id", "c.product_id")
+    .where({
+      "c.product_id": platform_id,
+      "c.customer_account_id": customer_account_id,
+      "c.removed_at": null,
+    })
+    .first("c.allowed_scopes", "p.default_allowed_scopes");
+  if (live === undefined) return;
+  const held = allowedScopes(live.allowed_scopes, live.default_allowed_scopes);
+  if (coversScopes(scopes, held).length > 0) throw fewer();
+}
+
+/** The refusal of a member with an approval who would take scopes away from a connection. */
+export function fewer(): ApiError {
+  return new ApiError(
+    "forbidden",
+    "Only members who may connect products can take scopes from the connection",
+  );
 }
 
 function ended(): ApiError {

@@ -7,7 +7,7 @@ import { ApiError } from "../errors.ts";
 import { findOwner } from "../platforms/account_owner.ts";
 import type { ActingPerson, MemberRole } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
-import { type Approval, findApproval, requireApproval } from "./approvals.ts";
+import { type Approval, findApproval, refuseFewer, requireApproval } from "./approvals.ts";
 import {
   type ConnectRequest,
   findProduct,
@@ -98,7 +98,8 @@ export async function approveConnect(
       proposal_id: approval?.proposal_id ?? null,
       expires_at: addSeconds(now, CODE_SECONDS),
     };
-    await checkMayConnect(tx, { ...row, consent }, now);
+    const checked = await checkMayConnect(tx, { ...row, consent }, now);
+    if (checked.approval !== undefined) await refuseFewer(tx, row);
     await tx("connect_codes").insert(row).onConflict("request_id").merge();
   });
   return redirectAddress(deps.baseUrl, request, { code });

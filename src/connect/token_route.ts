@@ -15,6 +15,7 @@ import {
 } from "../platforms/connections/customer_connections.ts";
 import { type Route, route } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
+import { fewer } from "./approvals.ts";
 import { type CheckedConnect, checkMayConnect, hashCode } from "./approve_connect.ts";
 import type { AuthenticateClient } from "./client_authentication.ts";
 import { hashChallenge } from "./connect_request.ts";
@@ -94,6 +95,7 @@ async function exchangeCode(deps: TokenDeps, exchange: Exchange): Promise<TokenA
       });
       const checked = await checkMayConnect(tx, spent, now);
       if (connection.isNarrower) {
+        if (checked.approval !== undefined) throw fewer();
         const { customer_account_id: accountId, platform_id: platformId } = spent;
         await endApprovals(tx, { accountId, platformId });
       }

@@ -141,6 +141,7 @@ describe("a proposal", () => {
     const { id, owner, approver, developer } = await organization();
     const other = await addMember(api, id, "developer");
     const first = (await propose(developer.acting)).proposal;
+    for (const { email } of [owner, approver.person]) await api.mailsTo(email);
     const second = (await propose(actingFor(other, id), ["data:share"])).proposal;
     expect(second).toMatchObject({
       ...{ proposal_id: first.proposal_id, scopes: ["data:share"], proposed_by: other.email },
@@ -383,6 +384,31 @@ describe("an approval", () => {
       ...{ by: developer.person.email, approved_by: approver.person.email },
       approved_at: api.clock.now().toISOString(),
     });
+  });
+
+  test("takes no scopes away from a connection, which the members who connect products do", async () => {
+    const { id, owner, developer } = await approved();
+    const own = actingFor(owner, id);
+    const code = await connect(developer.acting, ["data:read"]);
+    const { body } = await (await connect(own, ["data:read", "custom:shop:refund"])).exchanged();
+    expect((await code.exchanged()).body.error_description).toMatch(/^forbidden: /);
+    const fewer = await connect(developer.acting, ["data:read"]);
+    expect(seen(fewer.decided)).toEqual([403, "forbidden"]);
+    const product = await own.get(`/v1/service/connected-products/${body.connection_id}`);
+    expect(product.body.allowed_scopes).toEqual(["custom:shop:refund", "data:read"]);
+    const all = await connect(developer.acting, ["data:read", "custom:shop:refund"]);
+    expect((await all.exchanged()).status).toBe(200);
+  });
+
+  test("lets a developer connect without a scope that the platform has given up", async () => {
+    const narrowed = await product();
+    const { id, owner, developer } = await approved(["data:read"], narrowed);
+    await (await connect(actingFor(owner, id), ["data:read", "data:share"], narrowed)).exchanged();
+    const path = `/v1/service/platforms/${narrowed.platformId}`;
+    const ceiling = { default_allowed_scopes: ["data:read"], scope_descriptions: {} };
+    expect((await narrowed.owner.client.call("PATCH", path, { body: ceiling })).status).toBe(200);
+    const { exchanged } = await connect(developer.acting, ["data:read"], narrowed);
+    expect(seen(await exchanged())).toEqual([200, undefined]);
   });
 
   test("needs a member who may connect and who read these words and scopes, and works once", async () => {

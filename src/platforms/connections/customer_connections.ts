@@ -13,7 +13,7 @@ import type { SecretBox } from "../../secret_box.ts";
 import { type NewApiKey, newApiKey } from "../api_keys/api_key.ts";
 import { replaceKey } from "../api_keys/rotate_key.ts";
 import { narrowCertificates } from "../end_authority.ts";
-import { lockConnection } from "../platform_record.ts";
+import { lockConnection, allowedScopes as withinCeiling } from "../platform_record.ts";
 import { insertConnection } from "./insert_connection.ts";
 
 /** How long the former API key of a customer connection remains valid after the customer connects again. */
@@ -44,7 +44,7 @@ export type CustomerConnection = {
   apiKeyPrefix: string;
   /** The chosen scopes, expanded. */
   allowedScopes: string[];
-  /** Whether the customer had allowed scopes before that are not among them. */
+  /** Whether the platform's agents could be lent scopes before that are not among them. */
   isNarrower: boolean;
   retired: string[];
 };
@@ -105,7 +105,8 @@ export async function createCustomerConnection(
     connected_by: customer.connectedBy,
   });
   await emitChanged(tx, secretBox, { ...existing, customerAccountId, allowedScopes, now });
-  const isNarrower = existing.allowed_scopes?.some((scope) => !allowedScopes.includes(scope)) ?? false;
+  const held = withinCeiling(existing.allowed_scopes, platform.default_allowed_scopes);
+  const isNarrower = held.some((scope) => !allowedScopes.includes(scope));
   if (isNarrower) await narrowCertificates(tx, [connectionId], allowedScopes);
   const { api_key: apiKey, api_key_prefix: apiKeyPrefix } = rotated;
   return { connectionId, isNew: false, apiKey, apiKeyPrefix, allowedScopes, isNarrower, retired };
