@@ -65,7 +65,7 @@ describe("a tied process", () => {
 
   test("may use its whole grace time to shut down", async () => {
     const script =
-      "process.on('SIGTERM', () => setTimeout(() => process.exit(0), 700)); console.log('on'); setInterval(() => {}, 1000)";
+      "process.on('SIGTERM', () => setTimeout(() => process.exit(0), 3000)); console.log('on'); setInterval(() => {}, 1000)";
     const { parent, pid } = await parentOf(script, 60_000);
     await killHard(parent);
     await new Promise((resolve) => setTimeout(resolve, 300));

@@ -5,7 +5,7 @@ import { type Application, proofApi } from "../application.ts";
 const queue = createFairQueue({
   places: 2,
   share: { least: 1, most: 1 },
-  waitMs: 100,
+  waitMs: 1_000,
   most: 100,
   longMs: 60_000,
 });
