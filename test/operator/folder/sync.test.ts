@@ -46,7 +46,8 @@ describe("the loops over a folder whose changes send no hint", () => {
     return target;
   }
   const manifest = (displayName: string) => stringify(platform("shop", { displayName }));
-  const waits = () => until("the loop waits", () => vi.getTimerCount() === 1);
+  // Connections of earlier test files may also set timers.
+  const waits = () => until("the loop waits", () => vi.getTimerCount() >= 1);
   async function pass(ms: number): Promise<void> {
     await waits();
     await vi.advanceTimersByTimeAsync(ms);
