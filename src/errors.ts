@@ -74,7 +74,7 @@ export const errorCodes = {
   no_secret_rotation: [409, "No new webhook secret waits to be promoted"],
   no_callback: [409, "The connection has no callback URL"],
   callback_inactive: [409, "The callback is paused or suspended: resume it first"],
-  delivery_under_way: [409, "The delivery waits for its next attempt, or is being sent"],
+  delivery_under_way: [409, "The delivery waits for its first attempt, is due, or is being sent"],
   delivery_body_erased: [409, "The body of the delivery is no longer stored"],
   delivery_limit: [409, "A delivery that has had 50 attempts is not sent again"],
   recovery_open: [409, "Another recovery of the connection's deliveries is under way"],

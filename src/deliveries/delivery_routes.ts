@@ -100,7 +100,7 @@ export function resendDeliveryRoute(deps: ResendDeps): Route {
     id: "resend_delivery",
     method: "POST",
     path: `${memberPath}/resend`,
-    summary: "Send a finished delivery again, with the same id and body",
+    summary: "Send a delivery now that is finished or waits for a retry, with the same id and body",
     access: "session",
     roles: ["developer"],
     idempotent: true,

@@ -13,7 +13,7 @@ type ResendRefusal =
   | "delivery_limit";
 
 /** The properties that decide whether a delivery can be resent. */
-export type Resendable = Pick<WebhookDeliveryRow, "state" | "attempts"> & {
+export type Resendable = Pick<WebhookDeliveryRow, "state" | "attempts" | "next_attempt_at"> & {
   /** False if the body was erased. */
   has_body: boolean;
   callback_url: string | null;
@@ -21,20 +21,29 @@ export type Resendable = Pick<WebhookDeliveryRow, "state" | "attempts"> & {
   is_active: boolean;
 };
 
-/** Returns why a delivery cannot be resent, or `undefined` if it can. */
-export function resendRefusal(delivery: Resendable): ResendRefusal | undefined {
+/** Returns whether a tried delivery waits for an attempt in the future. */
+export function waitsForRetry(
+  { state, attempts, next_attempt_at }: Pick<Resendable, "state" | "attempts" | "next_attempt_at">,
+  now: Date,
+): boolean {
+  return state === "pending" && attempts > 0 && next_attempt_at !== null && next_attempt_at > now;
+}
+
+/** Returns why a delivery cannot be sent now, or `undefined` if it can. */
+export function resendRefusal(delivery: Resendable, now: Date): ResendRefusal | undefined {
   const { state, attempts, has_body, callback_url, is_active } = delivery;
   if (callback_url === null) return "no_callback";
   if (!is_active) return "callback_inactive";
-  if (state === "pending" || state === "sending" || state === "held") return "delivery_under_way";
+  const isUnderWay = state === "pending" || state === "sending" || state === "held";
+  if (isUnderWay && !waitsForRetry(delivery, now)) return "delivery_under_way";
   if (!has_body) return "delivery_body_erased";
   return attempts >= RESEND_ATTEMPTS ? "delivery_limit" : undefined;
 }
 
 /**
- * Sets a finished delivery to be sent now, with the same id and bytes and a new retry schedule. It neither
- * waits for deliveries that were never tried nor delays them. Returns the reason if it cannot be resent, or
- * `not_found` if the endpoint has no such delivery.
+ * Sets a delivery that is finished or waits for a retry to be sent now, with the same id and bytes and a new
+ * retry schedule. It neither waits for deliveries that were never tried nor delays them. Returns the reason
+ * if it cannot be sent, or `not_found` if the endpoint has no such delivery.
  */
 export async function resendDelivery(
   tx: Transaction,
@@ -50,20 +59,24 @@ export async function resendDelivery(
   const [delivery] = await tx("webhook_deliveries")
     .where({ delivery_id: deliveryId, endpoint_id: endpointId })
     .forUpdate()
-    .select<Pick<Resendable, "state" | "attempts" | "has_body">[]>(
+    .select<Omit<Resendable, "callback_url" | "is_active">[]>(
       "state",
       "attempts",
+      "next_attempt_at",
       tx.raw("num_nonnulls(body, body_sealed) = 1 as has_body"),
     );
   if (delivery === undefined) return "not_found";
   const connection = await tx("connections")
     .where({ connection_id: endpoint.connection_id })
     .first("callback_url");
-  const refusal = resendRefusal({
-    ...delivery,
-    callback_url: connection?.callback_url ?? null,
-    is_active: endpoint.state === "active" && endpoint.discard_through === null,
-  });
+  const refusal = resendRefusal(
+    {
+      ...delivery,
+      callback_url: connection?.callback_url ?? null,
+      is_active: endpoint.state === "active" && endpoint.discard_through === null,
+    },
+    now,
+  );
   if (refusal !== undefined) return refusal;
   await tx("webhook_deliveries")
     .where({ delivery_id: deliveryId })

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { addSeconds } from "../../src/clock.ts";
 import { deliveryBodyContext } from "../../src/events/secrets.ts";
 import { endpointIdOf } from "../../src/webhooks/endpoint.ts";
 import { runningApi } from "../support/api.ts";
@@ -182,6 +183,21 @@ describe("POST …/resend", () => {
       ]);
     },
   );
+
+  test("makes a delivery due that waits for a retry, once", async () => {
+    const { post, delivery } = await sending(api);
+    const id = await delivery({
+      state: "pending",
+      attempts: 2,
+      next_attempt_at: addSeconds(api.clock.now(), 60),
+    });
+    const answer = await post(`deliveries/${id}/resend`);
+    expect([answer.status, answer.body]).toMatchObject([
+      200,
+      { delivery_id: id, state: "pending", attempts: 2, next_attempt_at: iso(0) },
+    ]);
+    expect(errorCode(await post(`deliveries/${id}/resend`))).toBe("delivery_under_way");
+  });
 
   test.each([
     ["pending", "delivery_under_way"],

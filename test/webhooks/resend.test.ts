@@ -36,9 +36,11 @@ async function ended(status: number) {
 }
 
 describe("resendRefusal", () => {
+  const AT = new Date("2026-03-01T00:00:00.000Z");
   const sound: Resendable = {
     state: "failed",
     attempts: 10,
+    next_attempt_at: null,
     has_body: true,
     callback_url: "https://shop.example.com/hook",
     is_active: true,
@@ -50,7 +52,10 @@ describe("resendRefusal", () => {
     [{ state: "blocked" }, undefined],
     [{ state: "cancelled", has_body: false }, "delivery_body_erased"],
     [{ state: "delivered", has_body: false }, "delivery_body_erased"],
-    [{ state: "pending" }, "delivery_under_way"],
+    [{ state: "pending", next_attempt_at: AT }, "delivery_under_way"],
+    [{ state: "pending", next_attempt_at: addSeconds(AT, 1) }, undefined],
+    [{ state: "pending", next_attempt_at: addSeconds(AT, 1), attempts: 0 }, "delivery_under_way"],
+    [{ state: "pending", next_attempt_at: addSeconds(AT, 1), is_active: false }, "callback_inactive"],
     [{ state: "sending" }, "delivery_under_way"],
     [{ state: "held", is_active: false }, "callback_inactive"],
     [{ state: "held" }, "delivery_under_way"],
@@ -61,7 +66,7 @@ describe("resendRefusal", () => {
   ] as [Partial<Resendable>, string | undefined][])(
     "for a failed delivery with the fields %j returns %s",
     (change, refusal) => {
-      expect(resendRefusal({ ...sound, ...change })).toBe(refusal);
+      expect(resendRefusal({ ...sound, ...change }, AT)).toBe(refusal);
     },
   );
 });
@@ -88,6 +93,16 @@ describe("a resent delivery", () => {
     expect(answers.filter((answer) => answer === "delivery_under_way")).toHaveLength(7);
     await world.harness.deliver();
     expect(world.receiver.requests.length).toBe(2);
+  });
+
+  test("reaches the receiver now if it waits for a retry", async () => {
+    const { connection, deliveryId } = await ended(500);
+    expect(await rowOf(deliveryId)).toMatchObject({ state: "pending", attempts: 1 });
+    world.receiver.reply = () => 204;
+    expect(await resend(connection, deliveryId)).toBeUndefined();
+    await world.harness.deliver();
+    expect(await states(connection)).toEqual(["delivered"]);
+    expect(world.receiver.requests.map((request) => request.deliveryId)).toEqual([deliveryId, deliveryId]);
   });
 
   test("cannot be resent again while it is being sent", async () => {

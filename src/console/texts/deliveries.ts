@@ -139,10 +139,10 @@ export const DELIVERIES = {
   value: "Value",
   perAttempt: "created for each attempt from the secret and the time",
   seconds: "Unix seconds of each attempt",
-  resendTitle: "Send it again",
   resendHint:
     "The same body is sent under the same delivery id, so that a receiver that already has it ignores it. The delivery gets 10 more attempts. At most 60 deliveries a minute can be sent again.",
   resend: "Send it again",
+  sendNow: "Send it now",
   resendNot: {
     pending: "It is tried again automatically.",
     sending: "A request is under way.",

@@ -108,7 +108,7 @@ export const texts = {
     callback_paused: "The callback is paused.",
     callback_resumed: "The callback is active again.",
     secret_promoted: "The next secret is in use.",
-    resent: "The delivery is being sent again.",
+    resent: "The delivery is being sent.",
     recovery_begun: "Sending has begun. The list below shows the progress.",
     renamed: "The name was changed.",
     address_changed: "The address was changed. Your other sign-ins have ended.",

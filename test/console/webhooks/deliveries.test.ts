@@ -119,15 +119,32 @@ describe("the page about a delivery", () => {
     }
     own.receiver.reply = () => 204;
     const resent = await shown.send("resend");
-    expect(resent.words).toContain("The delivery is being sent again.");
+    expect(resent.words).toContain("The delivery is being sent.");
     expect(resent.text).toContain('hx-trigger="every 3s"');
-    expect((await shown.send("resend")).words).toContain("The delivery is being sent again.");
+    expect((await shown.send("resend")).words).toContain("The delivery is being sent.");
     await own.harness.run();
     expect(
       own.receiver.requests.map(({ deliveryId, body, faults }) => ({ deliveryId, body, faults })),
     ).toEqual(Array(2).fill({ deliveryId: sent?.deliveryId, body: sent?.body, faults: [] }));
     const done = await own.browser.open(path);
     expect(done.words).toMatch(/Delivered The receiver answered 2xx.*Attempt 2.*Attempt 1/);
+  });
+
+  test("sends a delivery that waits for a retry now", async () => {
+    own.receiver.reply = () => 500;
+    await rotateKey();
+    const [failed] = await own.harness.deliveries(own.connectionId);
+    const id = failed?.deliveryId ?? "";
+    await api
+      .db("webhook_deliveries")
+      .where({ delivery_id: id })
+      .update({ next_attempt_at: addSeconds(api.clock.now(), 3_600) });
+    own.receiver.reply = () => 204;
+    const shown = await own.browser.open(own.at(`deliveries/${id}`));
+    expect(shown.text).not.toContain("Send it again");
+    expect((await shown.send("resend")).words).toContain("The delivery is being sent.");
+    await own.harness.run();
+    expect((await own.browser.open(shown.path)).words).toMatch(/Delivered .*Attempt 2.*Attempt 1/);
   });
 
   test("says why the delivery cannot be sent again", async () => {

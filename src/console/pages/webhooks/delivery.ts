@@ -82,13 +82,15 @@ function customer({ texts, params }: Visit, { connection_id, org_id }: WholeDeli
 function again(visit: Visit, { callback, delivery }: Shown): Html | undefined {
   const words = visit.texts.deliveries;
   if (!visit.may("resend_delivery")) return undefined;
-  const why = whyNot(words.resendNot, delivery);
-  return html`<section class="card"><h2>${words.resendTitle}</h2>
+  const waits = delivery.state === "pending" && delivery.attempts > 0 && !isMoving(visit.now, delivery);
+  const why = waits ? undefined : whyNot(words.resendNot, delivery);
+  const submit = waits ? words.sendNow : words.resend;
+  return html`<section class="card"><h2>${submit}</h2>
     ${
       why !== undefined
         ? html`<p class="quiet">${why}</p>`
         : isOpen(callback)
-          ? html`<p>${words.resendHint}</p>${form(visit, { name: "resend", submit: words.resend, once: true })}`
+          ? html`<p>${words.resendHint}</p>${form(visit, { name: "resend", submit, once: true })}`
           : inactive(visit)
     }</section>`;
 }
