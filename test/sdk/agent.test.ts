@@ -329,6 +329,33 @@ describe("an attack on agent.fetch", () => {
     hostile.stop();
   });
 
+  test("writes no row for a stranger whose refusals contain challenges, and gives only some: attack 13", async () => {
+    const rows = async () => {
+      const db = world.api.db;
+      const { rows: tables } = await db.raw<{ rows: { name: string }[] }>(
+        "select relname as name from pg_stat_user_tables where schemaname = current_schema() order by 1",
+      );
+      return Promise.all(tables.map(async ({ name }) => [name, await db(name).count()]));
+    };
+    const before = await rows();
+    const began = performance.now();
+    const refusals = await Promise.all(
+      Array.from({ length: 40 }, async () => {
+        const headers = { "x-service-challenge": "wanted", "x-service-proof": "AQ" };
+        const answer = await fetch(`${shop.url}/orders`, { method: "POST", headers });
+        expect(answer.status).toBe(403);
+        return (await answer.json()) as { challenge?: object };
+      }),
+    );
+    const given = refusals.filter(({ challenge }) => challenge !== undefined).length;
+    expect(given).toBeGreaterThan(0);
+    // One network gets a quarter of 40 in each second that the requests touch.
+    expect(given).toBeLessThanOrEqual(10 * (Math.ceil((performance.now() - began) / 1_000) + 1));
+    expect(before.length).toBeGreaterThan(20);
+    expect(await rows()).toEqual(before);
+    expect(shop.handled).toEqual([]);
+  });
+
   test("stops with WrongVerifier before anything is sent", async () => {
     const before = await presented(app);
     const unknown = { verifierId: "https://bank.example", workspaceId: app.person.accountId };
