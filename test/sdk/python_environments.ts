@@ -24,6 +24,13 @@ export const python = await pythonPackages("python-sdk-frameworks-3", [
   "fastmcp==4.2.3",
 ]);
 
+/** The packages of MCP clients that need `mcp` 1.x. */
+export const oldPython = await pythonPackages("python-mcp-1", [
+  "httpx2==2.16.2",
+  "mcp==1.30.0",
+  "langchain-mcp-adapters==0.3.2",
+]);
+
 /** Returns the environment of a Python program with the package's sources and the packages of `folder`. */
 export function pythonVariables(folder: string | undefined): Record<string, string> {
   return {

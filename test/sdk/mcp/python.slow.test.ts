@@ -9,6 +9,7 @@ import { createAgent } from "../../../src/sdk/agent/agent.ts";
 import { AUTHORITY, type ClientTransport, withAuthority } from "../../../src/sdk/mcp/mcp.ts";
 import { type Application, proofApi } from "../../proofs/application.ts";
 import { codeBlocks } from "../../support/markdown.ts";
+import { ran } from "../../support/outside_tools.ts";
 import { PROGRAMS, python, pythonVariables, startBank } from "../python_environments.ts";
 import { type BankClient, CLIENTS, PAYMENT, SCOPE, type Served } from "./bank.ts";
 
@@ -67,23 +68,29 @@ const EXAMPLES = join(import.meta.dirname, "../../../docs/examples/mcp");
 
 test("the page on MCP shows the Python examples that this test runs", async () => {
   const shown = (await codeBlocks("docs/mcp.md")).map(({ code }) => code);
-  for (const name of ["server.py"]) expect(shown).toContain(await readFile(join(EXAMPLES, name), "utf8"));
+  for (const name of ["server.py", "agent.py"])
+    expect(shown).toContain(await readFile(join(EXAMPLES, name), "utf8"));
 });
 
 beforeAll(async () => {
   [app, other] = [await world.application(), await world.application()];
 });
 
-test.skipIf(python.missing !== undefined)("the example server in Python runs an allowed call", async () => {
-  const args = [join(EXAMPLES, "server.py")];
-  const transport = new StdioClientTransport({
-    ...{ command: "python3", args, env: variables(), stderr: "ignore" },
-  });
-  const bank = await CLIENTS[MODERN]({ transport, stop: async () => undefined }, proving);
-  const said = `5 EUR to bob for ${app.person.humanId}`;
-  expect(await call(bank, PAYMENT)).toMatchObject({ content: [{ text: said }] });
-  await bank.close();
-});
+test.skipIf(python.missing !== undefined)(
+  "the example agent in Python calls the example server, until the person revokes",
+  { timeout: 60_000 },
+  async () => {
+    const { person, platform, agentId, certId } = await world.application();
+    const env = {
+      ...variables({ API_KEY: platform.apiKey, AGENT_ID: agentId }),
+      ...{ VERIFIER_ID: platform.connectionId, WORKSPACE_ID: person.accountId },
+    };
+    const act = async () => (await ran("python3", [join(EXAMPLES, "agent.py")], { env })).printed;
+    expect(await act()).toBe(`5 EUR to bob for ${person.humanId}\n`);
+    expect((await person.client.post(`/v1/service/delegations/${certId}/revoke`)).status).toBe(200);
+    expect(await act()).toBe("NotDelegated no_active_delegation\n");
+  },
+);
 
 describe.skipIf(python.missing !== undefined).each(KINDS)("a guarded Python server of %s", (kind) => {
   let url: URL;

@@ -16,9 +16,11 @@ from .errors import (
     Unavailable,
     WrongVerifier,
 )
+from .proving import ActionProof
 from .verifiers import AgentVerifier, Verifiers
 
 __all__ = [
+    "ActionProof",
     "Agent",
     "AgentError",
     "AgentVerifier",

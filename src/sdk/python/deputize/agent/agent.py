@@ -6,7 +6,7 @@ import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 from uuid import uuid4
 
 from ..operation import BoundOperation, Operation, Verifier, bind_operation, describe_operation
@@ -17,9 +17,10 @@ from ..service.exchange import Exchanger
 from ..settings import GuardSettings, Service, demand
 from .asking import Ask, Asker, DeniedAction, Question, check_options
 from .errors import AgentError, Unavailable, refusal_error, unanswered
+from .proving import ActionProof, ReadAction, read_action
 from .request import Request, described_operation, read_request
 from .service import AgentService
-from .verifiers import Verifiers, check_expected, read_verifier, read_verifiers
+from .verifiers import AgentVerifier, Verifiers, check_expected, read_place, read_verifier, read_verifiers
 
 Input_contra = TypeVar("Input_contra", contravariant=True)
 Output_co = TypeVar("Output_co", covariant=True)
@@ -53,8 +54,8 @@ class Tool(Protocol[Input_contra, Output_co]):
 class Agent:
     """Sends requests with proofs. Raises TypeError for invalid settings.
 
-    - `verifiers`: the verifier of each application, by the application's address. `own` is the connection of
-      the API key. The agent calls no address without a verifier
+    - `verifiers`: the verifier of each application, by the application's address, or by `mcp:<server>` for an
+      MCP server. `own` is the connection of the API key. The agent calls no address without a verifier
     - `agent_id`: the agent. If absent, the API key must be the agent's own
     - `timeout`: seconds for one complete exchange with the service, and with an application
     - `pauses`: seconds before a repetition, if nothing was done
@@ -154,6 +155,49 @@ class Agent:
         acting = self._exchanger.start(self._act(request, operation, scope, cert_id, verifier, ask))
         return await asyncio.wrap_future(acting)
 
+    def prove(
+        self,
+        at: str | Verifier,
+        *,
+        scope: str,
+        action: str,
+        payload: object = ABSENT,
+        resource_id: str | None = None,
+        requested_path: str | None = None,
+        invocation_id: str | None = None,
+        ask: Ask | None = None,
+    ) -> ActionProof:
+        """Returns a proof of exactly this action, for code that sends it itself.
+
+        Raises an `AgentError` if the service makes none, and TypeError for invalid arguments.
+
+        - `at`: the application's address in the agent's settings, its verifier, or `own`
+        - `payload`: the input of the action, plain data or bytes
+        - `ask`: how to ask a person if the service makes no proof. Without it, the agent asks nobody
+        """
+        read = read_action(scope, action, payload, resource_id, requested_path, invocation_id, ask)
+        return self._exchanger.start(self._prove(self._named(at), read)).result()
+
+    async def prove_async(
+        self,
+        at: str | Verifier,
+        *,
+        scope: str,
+        action: str,
+        payload: object = ABSENT,
+        resource_id: str | None = None,
+        requested_path: str | None = None,
+        invocation_id: str | None = None,
+        ask: Ask | None = None,
+    ) -> ActionProof:
+        """Does the same as `prove`."""
+        read = read_action(scope, action, payload, resource_id, requested_path, invocation_id, ask)
+        return await asyncio.wrap_future(self._exchanger.start(self._prove(self._named(at), read)))
+
+    def is_own_link(self, link: object) -> bool:
+        """Returns whether a link leads to the agent's own service."""
+        return isinstance(link, str) and self._service.is_own_link(link)
+
     def cancel_ask(self, task_id: str) -> None:
         """Withdraws a question that no person has decided. Raises an `AgentError` if there is none."""
         self._exchanger.start(self._service.cancel_asked(task_id)).result()
@@ -180,6 +224,29 @@ class Agent:
             return fn(given, ToolCall(self, scope, call_id))
 
         return run
+
+    def _named(self, at: str | Verifier) -> AgentVerifier | Literal["own"]:
+        if isinstance(at, str):
+            return "own" if at == "own" else self._verifier_of(read_place(at))
+        return read_verifier(at, "at")
+
+    async def _prove(self, named: AgentVerifier | Literal["own"], action: ReadAction) -> ActionProof:
+        own = await self._service.read_self()
+        operation = bind_operation(
+            action.described,
+            agent_id=own.agent_id,
+            required_scope=action.scope,
+            verifier=own.own if named == "own" else named,
+            payload_digest=action.digest,
+        )
+        connection_id = None if named == "own" else named.connection_id
+
+        async def present(bound: BoundOperation, approved: str | None) -> str:
+            return await self._service.present(bound, action.scope, connection_id, approved)
+
+        denied = DeniedAction(action.ask, operation, action.scope, action.payload)
+        proof_ref = await self._asker.act_or_ask(denied, present)
+        return ActionProof(proof_ref, own.agent_id, operation["invocation_id"])
 
     async def _act(
         self,

@@ -24,9 +24,11 @@ class AgentVerifier(Verifier):
     connection_id: str | None = None
 
 
-# The verifiers of an agent, by the address of the application: an origin, or an origin with a path. `own` is
-# the connection of the API key.
+# The verifiers of an agent, by the address of the application: an origin, an origin with a path, or
+# `mcp:<server>` for an MCP server. `own` is the connection of the API key.
 Verifiers = Mapping[str, Verifier | Literal["own"]]
+
+_SERVER = re.compile(r"mcp:[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
 def read_verifier(verifier: object, name: str = "verifiers") -> AgentVerifier:
@@ -89,6 +91,12 @@ def read_url(address: str) -> httpx2.URL:
     return url
 
 
+def read_place(address: str) -> httpx2.URL:
+    """Returns the URL of an HTTP address or of `mcp:<server>`. Raises TypeError for anything else."""
+    is_server = isinstance(address, str) and _SERVER.fullmatch(address) is not None  # pyright: ignore[reportUnnecessaryIsInstance]
+    return httpx2.URL(address) if is_server else read_url(address)
+
+
 def path_of(url: httpx2.URL) -> str:
     """Returns the path of a URL as it is sent, without the query."""
     return url.raw_path.split(b"?", 1)[0].decode("ascii")
@@ -98,7 +106,7 @@ _Place = tuple[tuple[str, str, int | None], str, AgentVerifier | Literal["own"]]
 
 
 def _place_of(address: str, verifier: object) -> _Place:
-    url = read_url(address)
+    url = read_place(address)
     demand(
         url.query == b"" and url.fragment == "", "verifiers: an address must have no query and no fragment"
     )
