@@ -68,8 +68,9 @@ const EXAMPLES = join(import.meta.dirname, "../../../docs/examples/mcp");
 
 test("the page on MCP shows the Python examples that this test runs", async () => {
   const shown = (await codeBlocks("docs/mcp.md")).map(({ code }) => code);
-  for (const name of ["server.py", "agent.py"])
+  for (const name of ["server.py", "agent.py"]) {
     expect(shown).toContain(await readFile(join(EXAMPLES, name), "utf8"));
+  }
 });
 
 beforeAll(async () => {
