@@ -167,12 +167,16 @@ const LIFETIME_SECONDS: Record<Purpose, number> = { connect_request: 3_600, push
 /** Number of seconds for which the reference of a pushed request is valid. */
 export const PUSHED_SECONDS = LIFETIME_SECONDS.pushed_request;
 
+/** The most characters of a signed request. The console keeps its address while a person signs in. */
+export const MAX_SIGNED = 5_900;
+
 type SigningDeps = { secretBox: SecretBox; clock: Clock };
 
 /**
  * Returns a request as signed text, valid for an hour, or for five minutes if it was pushed. The service
  * stores nothing until a person decides, so that no number of requests by strangers fills a table or uses up
- * a limit of others. The text is signed, not encrypted: it has nothing that the browser may not know.
+ * a limit of others. The text is signed, not encrypted: it has nothing that the browser may not know. Throws
+ * `invalid_request` as an `OAuthRefusal` if the text is longer than {@link MAX_SIGNED}.
  */
 export function signRequest(
   { secretBox, clock }: SigningDeps,
@@ -182,7 +186,11 @@ export function signRequest(
   const until = addSeconds(clock.now(), LIFETIME_SECONDS[purpose]).getTime();
   const whole: ConnectRequest = { ...request, id: newId(), until };
   const body = Buffer.from(JSON.stringify(whole)).toString("base64url");
-  return `${body}.${secretBox.mac(body, purpose)}`;
+  const signed = `${body}.${secretBox.mac(body, purpose)}`;
+  if (signed.length > MAX_SIGNED) {
+    throw new OAuthRefusal("invalid_request", "state, scope and account_label are too long together");
+  }
+  return signed;
 }
 
 /** Returns a signed request, or `undefined` if it is malformed, was not signed for this purpose, or ended. */

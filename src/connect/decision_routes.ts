@@ -10,12 +10,10 @@ import {
   readConnectRequest,
   type ShownRequest,
 } from "./approve_connect.ts";
-import { redirectAddress } from "./connect_request.ts";
+import { MAX_SIGNED, redirectAddress } from "./connect_request.ts";
 import { decisionBody, shownWords, showWords } from "./consent.ts";
 import { memberOf, proposeConnect, selectProposals } from "./proposals.ts";
 
-/** A signed request has at most this many characters. */
-const MAX_SIGNED = 8_000;
 const params = z.object({
   connect_request: z
     .string()

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { hashChallenge, openRequest } from "../../src/connect/connect_request.ts";
+import { wayBack } from "../../src/console/core/places.ts";
 import { newId } from "../../src/ids.ts";
 import { runningApi } from "../support/api.ts";
 import { errorCode } from "../support/platform_world.ts";
@@ -122,6 +123,27 @@ describe("an authorization request", () => {
     expect(answer.status).toBe(303);
     expect(locationOf(answer).startsWith(`${shop.redirect}&error=${error}&`)).toBe(true);
     expect(backWith(locationOf(answer))).toMatchObject({ state: "xyz", iss: ISSUER, from: "deputize" });
+  });
+
+  test("returns an error if its texts would be lost while the person signs in", async () => {
+    const shop = await product();
+    const scopes = Array.from({ length: 100 }, (_, n) => `custom:shop:${String(n).padStart(7, "0")}`);
+    await api
+      .db("platforms")
+      .where({ platform_id: shop.platformId })
+      .update({ default_allowed_scopes: scopes });
+    const push = (state: string) =>
+      post("par", {
+        ...parameters(shop, verifierOf()),
+        client_secret: shop.secret,
+        ...{ scope: scopes.join(" "), account_label: "日".repeat(120), state },
+      });
+    const long = await push('"'.repeat(1_024));
+    expect([long.status, long.body.error]).toEqual([400, "invalid_request"]);
+    const { body } = await push("s".repeat(1_024));
+    const page = await authorize({ client_id: shop.platformId, request_uri: String(body.request_uri) });
+    const path = `/console/for/${newId()}/connect/${requestIdOf(page)}`;
+    expect([path.length > 5_000, wayBack(path)]).toEqual([true, path]);
   });
 
   test("with a state that cannot be sent back returns without it", async () => {
