@@ -1,10 +1,9 @@
-import { randomUUID } from "node:crypto";
 import type { Pool } from "pg";
-import type { Database } from "../../src/db/database.ts";
 import { type DecisionOutcome, decideBatch } from "../../src/proofs/decide/decision.ts";
 import type { DecisionItem } from "../../src/proofs/decide/decision_item.ts";
 import { insertRecords, type Records } from "../proofs/records.ts";
 import { acceptPrincipal } from "../support/accepted_principals.ts";
+import { connectCustomer } from "../support/customer_rows.ts";
 import { withBenchDatabase } from "./database.ts";
 import { shown } from "./decision_items.ts";
 import { processorTime } from "./processor_time.ts";
@@ -46,7 +45,8 @@ await withBenchDatabase({ connections: 1 }, async ({ db, pool }) => {
     await acceptPrincipal(db, verifier, at(accounts.rich, n + 1), { created_at: new Date() });
   }
   for (const [n, publisher] of accounts.rich.entries()) {
-    await connect(db, at(accounts.customers, n), publisher);
+    const customer = at(accounts.customers, n);
+    customer.connectionId = await connectCustomer(db, customer, publisher);
   }
   const { rows } = await pool.query<{ pid: number }>("select pg_backend_pid() as pid");
   const record = createRecord();
@@ -55,25 +55,6 @@ await withBenchDatabase({ connections: 1 }, async ({ db, pool }) => {
   }
   report({ figures: record.figures(), ratios: BATCH_SIZES.flatMap(ratiosOf) });
 });
-
-/** Connects a customer, whose certificate then counts at the new connection only. */
-async function connect(db: Database, customer: Records, publisher: Records): Promise<void> {
-  const { accountId, certId } = customer;
-  customer.connectionId = randomUUID();
-  const ids = { id: customer.connectionId, accountId, certId, own: publisher.connectionId };
-  await db.raw(
-    `insert into connections (connection_id, account_id, product_id, customer_account_id, customer_name,
-       allowed_scopes, verifier_id, explanation_values, created_at)
-     select :id, account_id, platform_id, :accountId, 'Customer', '{data:read}', :id, explanation_values, now()
-     from connections where connection_id = :own`,
-    ids,
-  );
-  await db.raw(
-    `update certificates set connection_id = :id, only_at = :id, ceiling_scope = '{}',
-       restricted_ceiling = '{data:read}' where account_id = :accountId and cert_id = :certId`,
-    ids,
-  );
-}
 
 type Measuring = { pool: Pool; backend: number; accounts: Accounts; size: number; record: FigureRecord };
 

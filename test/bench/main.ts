@@ -19,6 +19,7 @@ const BENCHES: Record<string, string> = {
   mcp_proxy: "Calls of an MCP tool through the proxy, against calls without it",
   stock: "Decisions beside many certificates and a long history, against few and none",
   verify_peer: "Decisions that are kept and charged, against checks that keep nothing or --peer <command>",
+  verify_customers: "Decisions over HTTP at customer connections, against own ones",
   decision_statement: "The deciding statement alone: own authority, an accepted principal's, no credit",
   replicas: "Decisions of 1, 2, 4 and 8 API processes, with many accounts, one, and a postpaid one",
   http_dispatch: "HTTP dispatch against bare node:http",

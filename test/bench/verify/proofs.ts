@@ -1,9 +1,11 @@
 import { randomBytes } from "node:crypto";
 import type { Database } from "../../../src/db/database.ts";
+import { newApiKey } from "../../../src/platforms/api_keys/api_key.ts";
 import { encodeProofRef } from "../../../src/proofs/present/proof_ref.ts";
 import type { ProofBundle } from "../../../src/protocol/documents/proof_bundle.ts";
 import { createSecretBox } from "../../../src/secret_box.ts";
 import { acceptPrincipal } from "../../support/accepted_principals.ts";
+import { connectCustomer } from "../../support/customer_rows.ts";
 import { createProofWorld, type ProofWorld } from "../../support/proof_world.ts";
 
 const WORLDS = 10;
@@ -26,6 +28,24 @@ export async function createVerifiers(db: Database): Promise<Verifiers> {
     await acceptPrincipal(db, world, other(worlds, n), { created_at: new Date() });
   }
   return { worlds, sealingKey };
+}
+
+/**
+ * Inserts a customer of each verifier's platform. In the returned accounts, connection and API key are those
+ * of the customer connection, at which the customer's own authority counts.
+ */
+export async function createCustomers(db: Database, { worlds, sealingKey }: Verifiers): Promise<Verifiers> {
+  const secretBox = createSecretBox(sealingKey);
+  const customers = worlds.map(async ({ accountId: publisherId, ...publisher }) => {
+    const customer = await createProofWorld(db, secretBox, { balanceMicroUsd: 0 });
+    const certId = customer.certificate.cert_id;
+    const connectionId = await connectCustomer(db, { ...customer, certId }, publisher);
+    const { apiKey, prefix, hash } = newApiKey();
+    const key = { key_prefix: prefix, key_hash: hash, created_at: new Date() };
+    await db("api_keys").insert({ ...key, account_id: publisherId, connection_id: connectionId });
+    return { ...customer, connectionId, apiKey };
+  });
+  return { worlds: await Promise.all(customers), sealingKey };
 }
 
 /** Creates new proofs for the verifiers in turn. */
