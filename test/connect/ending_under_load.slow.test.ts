@@ -6,7 +6,6 @@ import { encodeBase64 } from "../../src/protocol/encoding/base64.ts";
 import { runningApi } from "../support/api.ts";
 import { createClient } from "../support/http.ts";
 import { copyCustomers } from "../support/many_customers.ts";
-import { delegated, registerPlatform } from "../support/platform_world.ts";
 import { killRoles, type RoleProcess, startRole } from "../support/role_process.ts";
 import { connect, type Lent, lend, proofOver, publisher } from "../support/two_companies.ts";
 import { vaultFiles } from "../support/vault_files.ts";
@@ -66,25 +65,13 @@ async function customerScene(by: "publisher" | "customer" | "removal"): Promise<
   return { at: customer, lent, end: () => client.call("DELETE", path) };
 }
 
-/** An application that gets proofs from an agent of another application of the same account. */
-async function ownScene(): Promise<Scene> {
-  const { person, platform } = await publisher(api);
-  const other = await registerPlatform(person, { name: "Other" }, "/v1/service/platforms");
-  const lent = await delegated(api, ["data:read"], { person, platform: other });
-  const path = `/v1/service/connections/${platform.connectionId}`;
-  return { at: platform, lent, end: () => person.client.call("DELETE", path) };
-}
-
 test.each([
   ["a customer connection that the publisher ends", () => customerScene("publisher")],
   ["a customer connection that the customer ends", () => customerScene("customer")],
   ["a customer connection whose platform is removed", () => customerScene("removal")],
-  ["an application that is removed, with another one's certificate", ownScene],
 ])(
   `two API processes allow none of ${VERIFIES} verifications after the end of %s`,
-  {
-    timeout: 300_000,
-  },
+  { timeout: 300_000 },
   async (_, prepare) => {
     api.clock.set(new Date());
     const { at, lent, end } = await prepare();
