@@ -163,28 +163,40 @@ export async function lockProduct(
   return { product, isTest: product.publish_state !== "published" };
 }
 
+/** Returns whether a person belongs to the account that publishes a product. */
+export async function isOfPublisher(
+  db: Database | Transaction,
+  { account_id }: Pick<Product, "account_id">,
+  personId: string,
+): Promise<boolean> {
+  const { rows } = await db.raw<{ rows: [{ is_member: boolean }] }>(
+    `select exists (select from accounts where account_id = :account_id and account_id = :personId and own_role is not null)
+       or exists (select from organization_members where organization_id = :account_id and account_id = :personId) as is_member`,
+    { account_id, personId },
+  );
+  return rows[0].is_member;
+}
+
 /** The customers of a draft are accounts for which a member of its publisher connects. */
 async function checkTester(
   tx: Transaction,
-  { platform_id, account_id }: Product,
+  product: Product,
   { customer_account_id, person_id }: Customer,
 ): Promise<void> {
-  const { rows } = await tx.raw<{ rows: { is_member: boolean; others: number }[] }>(
-    `select exists (select from accounts where account_id = :account_id and account_id = :person_id and own_role is not null)
-       or exists (select from organization_members where organization_id = :account_id and account_id = :person_id) as is_member,
-     (select count(distinct c.customer_account_id)::int from connections c join connect_consents n using (connection_id)
-      where c.product_id = :platform_id and c.removed_at is null and n.is_test
-        and c.customer_account_id <> :customer_account_id) as others`,
-    { account_id, person_id, platform_id, customer_account_id },
-  );
-  const [{ is_member, others } = { is_member: false, others: 0 }] = rows;
-  if (!is_member) {
+  if (!(await isOfPublisher(tx, product, person_id))) {
     throw new ApiError(
       "forbidden",
       "Only members of its publisher can connect to a platform that is a draft",
     );
   }
-  if (others >= TEST_CUSTOMERS) {
+  const { rows } = await tx.raw<{ rows: [{ others: number }] }>(
+    `select count(distinct c.customer_account_id)::int as others
+     from connections c join connect_consents n using (connection_id)
+     where c.product_id = :platform_id and c.removed_at is null and n.is_test
+       and c.customer_account_id <> :customer_account_id`,
+    { platform_id: product.platform_id, customer_account_id },
+  );
+  if (rows[0].others >= TEST_CUSTOMERS) {
     throw new ApiError("forbidden", `A draft has at most ${TEST_CUSTOMERS} test customers`);
   }
 }

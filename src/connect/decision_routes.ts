@@ -7,6 +7,7 @@ import { coversRequest } from "./approvals.ts";
 import {
   approveConnect,
   type ConnectDecisionDeps,
+  isOfPublisher,
   readConnectRequest,
   type ShownRequest,
 } from "./approve_connect.ts";
@@ -79,14 +80,16 @@ type Permission = {
  */
 async function readPermission(
   { db, clock }: ConnectDecisionDeps,
-  { accountId, person: { role } }: Pick<SessionCaller, "accountId" | "person">,
+  { accountId, person: { role, accountId: personId } }: Pick<SessionCaller, "accountId" | "person">,
   { request, product, consent }: Pick<ShownRequest, "request" | "product" | "consent">,
 ): Promise<Permission> {
   const none = { approved_scopes: null, approved_by: null };
   const account = await db("accounts").where({ account_id: accountId }).first("connecting");
   const held = { role, connecting: account?.connecting ?? "owners" };
+  const isTest = product.publish_state !== "published";
+  if (isTest && !(await isOfPublisher(db, product, personId))) return { permission: "read", ...none };
   if (mayConnect(held)) return { permission: "connect", ...none };
-  const isProposable = product.publish_state === "published" && product.account_id !== accountId;
+  const isProposable = !isTest && product.account_id !== accountId;
   if (!mayPropose(held) || !isProposable) return { permission: "read", ...none };
   const [approval] = await selectProposals(db, { accountId, now: clock.now() })
     .where({ "p.platform_id": product.platform_id })

@@ -1,14 +1,25 @@
 import { randomBytes } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { redirectUriFault } from "../../src/platforms/redirect_uris.ts";
-import { runningApi } from "../support/api.ts";
+import { type Person, runningApi } from "../support/api.ts";
+import { addMember } from "../support/members.ts";
 import { copyRequest, createAgent, registerPlatform } from "../support/platform_world.ts";
 import { challengeOf, connect, keyed, lend, publisher } from "../support/two_companies.ts";
 import { connectScene } from "./scene.ts";
 
 const api = runningApi();
-const { product, parameters, verifierOf, authorize, locationOf, requestIdOf, post, approve, exchange } =
-  connectScene(api);
+const {
+  product,
+  parameters,
+  verifierOf,
+  authorize,
+  locationOf,
+  requestIdOf,
+  begun,
+  post,
+  approve,
+  exchange,
+} = connectScene(api);
 
 describe("an evil publisher", () => {
   test("learns no address of a customer's members with the connection's key", async () => {
@@ -143,6 +154,19 @@ describe("an evil publisher", () => {
 });
 
 describe("an evil third person", () => {
+  test("leads nobody but the publisher's members to a form that connects a draft", async () => {
+    const draft = await product({ isDraft: true });
+    const { requestId } = await begun(draft);
+    const seen = async ({ client }: Person) => {
+      const { body } = await client.get(`/v1/service/connect-requests/${requestId}`);
+      const page = await client.get(`/console/connect/${requestId}`);
+      return [body.permission, page.status, page.text.includes('name="form" value="connect"')];
+    };
+    expect(await seen(await api.person())).toEqual(["read", 200, false]);
+    const member = await addMember(api, draft.owner.accountId, "auditor");
+    expect(await seen(member)).toEqual(["connect", 200, true]);
+  });
+
   test("cannot remove the product's name for the account from a request that it pushed", async () => {
     const shop = await product();
     const verifier = verifierOf();

@@ -147,12 +147,15 @@ describe("the page on which a person connects a product", () => {
     expect((await open(current)).status).toBe(200);
   });
 
-  test("warns of a draft, and connects it only for members of its publisher", async () => {
+  test("warns of a draft, and has a form for members of its publisher only", async () => {
     const draft = await scene.product({ isDraft: true });
     const { requestId } = await scene.begun(draft);
+    const form = "Its agents may be lent at most";
     const stranger = browserOf(api, (await api.person()).client);
-    const page = await stranger.open(`/console/connect/${requestId}`);
-    expect(page.words).toContain("is a draft. Only members of its publisher can connect");
-    expect((await page.send("connect")).status).toBe(403);
+    const { words } = await stranger.open(`/console/connect/${requestId}`);
+    expect(words).toContain("is a draft. Only members of its publisher can connect");
+    expect(words).not.toContain(form);
+    const member = await addMember(api, draft.owner.accountId, "auditor");
+    expect((await browserOf(api, member.client).open(`/console/connect/${requestId}`)).words).toContain(form);
   });
 });
