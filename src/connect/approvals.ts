@@ -69,19 +69,30 @@ export async function requireApproval(
  */
 export async function refuseFewer(
   tx: Transaction,
-  { platform_id, customer_account_id, scopes }: ConnectCodeRow,
+  { platform_id: platformId, customer_account_id: accountId, scopes }: ConnectCodeRow,
 ): Promise<void> {
-  const live = await tx("connections as c")
+  const live = await findLiveConnection(tx, { accountId, platformId });
+  if (live !== undefined && coversScopes(scopes, live.heldScopes).length > 0) throw fewer();
+}
+
+/** A customer's live connection. `heldScopes`: what its agents may be lent now. */
+export type LiveConnection = { shownName: string; heldScopes: string[] };
+
+/** Returns the account's live connection with a product. */
+export async function findLiveConnection(
+  db: Database | Transaction,
+  { accountId, platformId }: { accountId: string; platformId: string },
+): Promise<LiveConnection | undefined> {
+  const live = await db("connections as c")
     .join("platforms as p", "p.platform_id", "c.product_id")
-    .where({
-      "c.product_id": platform_id,
-      "c.customer_account_id": customer_account_id,
-      "c.removed_at": null,
-    })
-    .first("c.allowed_scopes", "p.default_allowed_scopes");
-  if (live === undefined) return;
-  const held = allowedScopes(live.allowed_scopes, live.default_allowed_scopes);
-  if (coversScopes(scopes, held).length > 0) throw fewer();
+    .where({ "c.product_id": platformId, "c.customer_account_id": accountId, "c.removed_at": null })
+    .first("c.customer_name", "c.allowed_scopes", "p.default_allowed_scopes");
+  return (
+    live && {
+      shownName: live.customer_name ?? "",
+      heldScopes: allowedScopes(live.allowed_scopes, live.default_allowed_scopes),
+    }
+  );
 }
 
 /** The refusal of a member with an approval who would take scopes away from a connection. */

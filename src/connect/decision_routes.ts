@@ -3,7 +3,7 @@ import { mayConnect, mayPropose } from "../accounts/member_role.ts";
 import { oneLine } from "../input/schemas.ts";
 import { coversScopes } from "../protocol/documents/scopes.ts";
 import { type Route, route, type SessionCaller } from "../route.ts";
-import { coversRequest } from "./approvals.ts";
+import { coversRequest, findLiveConnection } from "./approvals.ts";
 import {
   approveConnect,
   type ConnectDecisionDeps,
@@ -32,6 +32,7 @@ const shownRequest = z.object({
   permission: z.enum(["connect", "connect_approved", "propose", "read"]),
   approved_scopes: z.array(z.string()).nullable(),
   approved_by: z.string().nullable(),
+  shown_name: z.string().nullable(),
 });
 
 /** A product's request to connect a customer, as a person sees it. */
@@ -52,6 +53,8 @@ export function connectRequestRoute(deps: ConnectDecisionDeps): Route {
     async handle({ caller, params }) {
       const shown = await readConnectRequest(deps, params.connect_request);
       const { request, product, consent, consentHash } = shown;
+      const { accountId } = caller;
+      const live = await findLiveConnection(deps.db, { accountId, platformId: product.platform_id });
       return {
         body: {
           ...showWords(product.platform_id, consent),
@@ -60,6 +63,7 @@ export function connectRequestRoute(deps: ConnectDecisionDeps): Route {
           declines_to: redirectAddress(deps.baseUrl, request, { error: "access_denied" }),
           consent_hash: consentHash,
           ...(await readPermission(deps, caller, shown)),
+          shown_name: live?.shownName ?? null,
         },
       };
     },

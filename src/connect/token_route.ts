@@ -81,7 +81,7 @@ type Exchange = { platformId: string; code: string; redirectUri: string; verifie
  */
 async function exchangeCode(deps: TokenDeps, exchange: Exchange): Promise<TokenAnswer> {
   const { db, secretBox, clock } = deps;
-  const { spent, connection } = await db
+  const { spent, connection, orgName } = await db
     .transaction(async (tx) => {
       const now = clock.now();
       const spent = await spend(tx, exchange, now);
@@ -99,9 +99,10 @@ async function exchangeCode(deps: TokenDeps, exchange: Exchange): Promise<TokenA
         const { customer_account_id: accountId, platform_id: platformId } = spent;
         await endApprovals(tx, { accountId, platformId });
       }
+      const orgName = await nameCustomer(tx, spent, connection, checked);
       await recordConsent(tx, spent, connection, { ...checked, now });
       await noteConnected(tx, spent, connection, { ...checked, now });
-      return { spent, connection };
+      return { spent, connection, orgName };
     })
     .catch((error: unknown) => Promise.reject(asInvalidGrant(error)));
   deps.apiKeys.forget(connection.retired);
@@ -112,7 +113,7 @@ async function exchangeCode(deps: TokenDeps, exchange: Exchange): Promise<TokenA
     connection_id: connection.connectionId,
     platform_id: spent.platform_id,
     org_id: spent.customer_account_id,
-    org_name: spent.customer_name,
+    org_name: orgName,
     manage_url: `${rootOf(deps.baseUrl)}/console/products/${connection.connectionId}`,
   };
 }
@@ -139,6 +140,21 @@ function provesChallenge(verifier: string, challenge: string): boolean {
   if (!/^[\w.~-]{43,128}$/.test(verifier)) return false;
   const proven = hashChallenge(hash("sha256", verifier, "base64url"));
   return proven.length === challenge.length && timingSafeEqual(Buffer.from(proven), Buffer.from(challenge));
+}
+
+/**
+ * Returns the name that the publisher sees from now on. A member with an approval names a new connection, but
+ * renames none.
+ */
+async function nameCustomer(
+  tx: Transaction,
+  { customer_name }: ConnectCodeRow,
+  { connectionId: connection_id, customerName }: CustomerConnection,
+  { approval }: CheckedConnect,
+): Promise<string> {
+  if (approval !== undefined) return customerName;
+  await tx("connections").where({ connection_id }).update({ customer_name });
+  return customer_name;
 }
 
 /** Adds to the activity of both parties that the customer connected. Only the customer sees who did. */

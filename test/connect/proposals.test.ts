@@ -64,9 +64,9 @@ const approve = ({ post: send }: Acting, { proposal_id, consent_hash }: Shown, s
   send(`${PROPOSALS}/${proposal_id}/approve`, { scopes, consent_hash });
 
 /** Connects as far as the exchange. Returns the answers of the decision and of the exchange. */
-async function connect(acting: Acting, scopes = ["data:read"], of = shop) {
+async function connect(acting: Acting, scopes = ["data:read"], of = shop, fields: object = {}) {
   const { verifier, body, decide } = await read(acting, of);
-  const decided = await decide("approve", { scopes });
+  const decided = await decide("approve", { scopes, ...fields });
   const code = URL.parse(String(decided.body.redirect_to))?.searchParams.get("code") ?? "";
   return { shown: body, decided, verifier, code, exchanged: () => exchange(of, { code, verifier }) };
 }
@@ -398,6 +398,26 @@ describe("an approval", () => {
     expect(product.body.allowed_scopes).toEqual(["custom:shop:refund", "data:read"]);
     const all = await connect(developer.acting, ["data:read", "custom:shop:refund"]);
     expect((await all.exchanged()).status).toBe(200);
+  });
+
+  test("names a new connection, and does not rename an existing one", async () => {
+    const named = (acting: Acting, shown_name: string) =>
+      connect(acting, ["data:read"], shop, { shown_name });
+    const { id, owner, developer } = await approved();
+    const code = await named(developer.acting, "Difference Engines");
+    expect(code.shown.shown_name).toBeNull();
+    await (await named(actingFor(owner, id), "Engines")).exchanged();
+    expect((await code.exchanged()).body.org_name).toBe("Engines");
+    const again = await named(developer.acting, "Difference Engines");
+    expect(again.shown.shown_name).toBe("Engines");
+    expect((await again.exchanged()).body.org_name).toBe("Engines");
+    expect(await customers(shop).where({ customer_account_id: id })).toMatchObject([
+      { customer_name: "Engines" },
+    ]);
+    expect((await (await named(actingFor(owner, id), "Works")).exchanged()).body.org_name).toBe("Works");
+    const other = await approved();
+    const first = await named(other.developer.acting, "Difference Engines");
+    expect((await first.exchanged()).body.org_name).toBe("Difference Engines");
   });
 
   test("lets a developer connect without a scope that the platform has given up", async () => {

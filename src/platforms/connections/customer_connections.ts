@@ -42,6 +42,8 @@ export type CustomerConnection = {
   isNew: boolean;
   apiKey: string;
   apiKeyPrefix: string;
+  /** The name that the publisher sees. */
+  customerName: string;
   /** The chosen scopes, expanded. */
   allowedScopes: string[];
   /** Whether the platform's agents could be lent scopes before that are not among them. */
@@ -52,9 +54,10 @@ export type CustomerConnection = {
 /**
  * Connects a customer to a platform, in the caller's transaction: creates the connection with its API key,
  * and emits `connection.created` with the name of the customer. A customer has one live connection with a
- * platform. To connect again keeps its id and its agents, replaces the chosen scopes and the API key, and
- * emits `connection.key_rotated`, and `connection.changed` if the scopes differ. The former key remains valid
- * for 24 hours. Narrower scopes narrow the certificates. Wider scopes do not revive what ended before.
+ * platform. To connect again keeps its id, its name and its agents, replaces the chosen scopes and the API
+ * key, and emits `connection.key_rotated`, and `connection.changed` if the scopes differ. The former key
+ * remains valid for 24 hours. Narrower scopes narrow the certificates. Wider scopes do not revive what ended
+ * before.
  *
  * Takes the locks of the platform's own connection, of the customer's connection and of the customer's
  * account, in this order. The caller must hold no lock of a connection or an account. Whether the customer
@@ -74,7 +77,7 @@ export async function createCustomerConnection(
     .where({ product_id: platformId, customer_account_id: customerAccountId })
     .whereNull("removed_at")
     .forNoKeyUpdate()
-    .first("connection_id", "allowed_scopes");
+    .first("connection_id", "customer_name", "allowed_scopes");
   // A person may delete the account at this moment.
   await tx("accounts").where({ account_id: customerAccountId }).forNoKeyUpdate().select("account_id");
   if (!(await hasMembers(tx, customerAccountId))) throw new ApiError("not_found");
@@ -82,12 +85,14 @@ export async function createCustomerConnection(
   if (chosen.length === 0) throw new ApiError("invalid_scopes", "Choose at least one scope");
   checkCeiling(platform.default_allowed_scopes, chosen);
   const allowedScopes = expandScopes(chosen);
+  const { customerName } = customer;
   if (existing === undefined) {
     const connectionId = newId();
     const key = newApiKey();
     await insertCustomer(tx, secretBox, { ...customer, allowedScopes }, { own, connectionId, key });
     const { apiKey, prefix: apiKeyPrefix } = key;
-    return { connectionId, isNew: true, apiKey, apiKeyPrefix, allowedScopes, isNarrower: false, retired: [] };
+    const made = { connectionId, apiKey, apiKeyPrefix, customerName, allowedScopes };
+    return { ...made, isNew: true, isNarrower: false, retired: [] };
   }
   const { connection_id: connectionId } = existing;
   const current = await tx("api_keys").where({ connection_id: connectionId, retires_at: null }).first();
@@ -101,7 +106,6 @@ export async function createCustomerConnection(
   const { rotated, retired } = await replaceKey(tx, secretBox, record, { graceSeconds: GRACE_SECONDS, now });
   await tx("connections").where({ connection_id: connectionId }).update({
     allowed_scopes: allowedScopes,
-    customer_name: customer.customerName,
     connected_by: customer.connectedBy,
   });
   await emitChanged(tx, secretBox, { ...existing, customerAccountId, allowedScopes, now });
@@ -109,7 +113,8 @@ export async function createCustomerConnection(
   const isNarrower = held.some((scope) => !allowedScopes.includes(scope));
   if (isNarrower) await narrowCertificates(tx, [connectionId], allowedScopes);
   const { api_key: apiKey, api_key_prefix: apiKeyPrefix } = rotated;
-  return { connectionId, isNew: false, apiKey, apiKeyPrefix, allowedScopes, isNarrower, retired };
+  const again = { connectionId, apiKey, apiKeyPrefix, customerName: existing.customer_name ?? customerName };
+  return { ...again, allowedScopes, isNew: false, isNarrower, retired };
 }
 
 /**

@@ -64,6 +64,21 @@ describe("a developer", () => {
     expect(product.words).toContain(`${approver.email} had approved it on`);
   });
 
+  test("reads the name of an existing connection, and cannot change it", async () => {
+    const { developer, owner, asked, proposed } = await team();
+    await (await asked(developer)).page.send("propose", { scopes: ["data:read"] });
+    await (await proposed(owner)).send("approve");
+    expect((await asked(developer)).page.text).toContain('name="shown_name"');
+    const { verifier, page } = await asked(owner);
+    const fields = { scopes: ["data:read"], shown_name: "Engines" };
+    const code = new URL((await page.send("connect", fields)).path).searchParams.get("code") ?? "";
+    await scene.exchange(shop, { code, verifier });
+    const { page: again } = await asked(developer);
+    expect(again.words).toContain("Name that the publisher sees: Engines");
+    expect(again.text).not.toContain('name="shown_name"');
+    expect((await asked(owner)).page.text).toContain('value="Engines"');
+  });
+
   test("proposes more scopes on the page that connects the approved ones", async () => {
     const { developer, owner, asked, proposed } = await team();
     await (await asked(developer)).page.send("propose", { scopes: ["data:read"] });

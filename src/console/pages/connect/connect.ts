@@ -112,10 +112,24 @@ function consent(visit: Visit, { request, words: said }: Shown, scopes: readonly
       isTicked: (scope) => request.approved_scopes !== null || !isSensitive(said, scope),
     })}
     ${abilities(visit)}
-    ${textField(visit, { form: "connect", name: "shown_name", label: words.shownName, value: nameOf(visit), attributes: { maxlength: 100 } })}
+    ${shownName(visit, request)}
     <p class="quiet">${words.end}</p>`,
     submit: words.connect,
     beside: declineLink(visit, request),
+  });
+}
+
+/** Returns the field of the name. A member with an approval only sees the name of an existing connection. */
+function shownName(visit: Visit, { permission, shown_name: shown }: ConnectRequestAnswer): Html {
+  const label = visit.texts.connect.shownName;
+  if (permission === "connect_approved" && shown !== null) return html`<p>${label}: <bdi>${shown}</bdi></p>`;
+  const value = shown ?? nameOf(visit);
+  return textField(visit, {
+    form: "connect",
+    name: "shown_name",
+    label,
+    value,
+    attributes: { maxlength: 100 },
   });
 }
 
