@@ -3,7 +3,7 @@ import { mayConnect, mayPropose } from "../accounts/member_role.ts";
 import { oneLine } from "../input/schemas.ts";
 import { coversScopes } from "../protocol/documents/scopes.ts";
 import { type Route, route, type SessionCaller } from "../route.ts";
-import { coversRequest, findLiveConnection } from "./approvals.ts";
+import { coversRequest, findLiveConnection, type LiveConnection } from "./approvals.ts";
 import {
   approveConnect,
   type ConnectDecisionDeps,
@@ -62,7 +62,7 @@ export function connectRequestRoute(deps: ConnectDecisionDeps): Route {
           returns_to: new URL(request.redirectUri).origin,
           declines_to: redirectAddress(deps.baseUrl, request, { error: "access_denied" }),
           consent_hash: consentHash,
-          ...(await readPermission(deps, caller, shown)),
+          ...(await readPermission(deps, caller, { ...shown, live })),
           shown_name: live?.shownName ?? null,
         },
       };
@@ -81,11 +81,12 @@ type Permission = {
 /**
  * Returns how a person may decide about a request for the account that they act for. The decision itself
  * checks it again. Only an approval that is in force, and whose words are still those of the product, counts.
+ * An approval takes no scopes away from the `live` connection, so a request for fewer is only read.
  */
 async function readPermission(
   { db, clock }: ConnectDecisionDeps,
   { accountId, person: { role, accountId: personId } }: Pick<SessionCaller, "accountId" | "person">,
-  { request, product, consent }: Pick<ShownRequest, "request" | "product" | "consent">,
+  { request, product, consent, live }: ShownRequest & { live: LiveConnection | undefined },
 ): Promise<Permission> {
   const none = { approved_scopes: null, approved_by: null };
   const account = await db("accounts").where({ account_id: accountId }).first("connecting");
@@ -94,13 +95,14 @@ async function readPermission(
   if (isTest && !(await isOfPublisher(db, product, personId))) return { permission: "read", ...none };
   if (mayConnect(held)) return { permission: "connect", ...none };
   const isProposable = !isTest && product.account_id !== accountId;
-  if (!mayPropose(held) || !isProposable) return { permission: "read", ...none };
+  const isFewer = (scopes: string[]) => coversScopes(scopes, live?.heldScopes ?? []).length > 0;
+  if (!mayPropose(held) || !isProposable || isFewer(consent.scopes)) return { permission: "read", ...none };
   const [approval] = await selectProposals(db, { accountId, now: clock.now() })
     .where({ "p.platform_id": product.platform_id })
     .whereNotNull("p.approved_at");
   const scopes = consent.scopes.filter((scope) => coversScopes(approval?.scopes ?? [], [scope]).length === 0);
   const asked = { redirectUri: request.redirectUri, consent, scopes };
-  if (!approval || scopes.length === 0 || !coversRequest(approval, asked)) {
+  if (!approval || scopes.length === 0 || isFewer(scopes) || !coversRequest(approval, asked)) {
     return { permission: "propose", ...none };
   }
   const { approved_by } = approval;

@@ -400,6 +400,22 @@ describe("an approval", () => {
     expect((await all.exchanged()).status).toBe(200);
   });
 
+  test("leaves it to a developer to propose if it allows less than the connection has", async () => {
+    const { id, owner, developer } = await approved(["data:read"]);
+    const own = actingFor(owner, id);
+    expect((await read(developer.acting)).body.permission).toBe("connect_approved");
+    await (await connect(own, ["data:read", "data:share"])).exchanged();
+    const { body } = await read(developer.acting);
+    expect(body).toMatchObject({ permission: "propose", approved_scopes: null, approved_by: null });
+    const { body: fewer } = await read(developer.acting, shop, { scope: "data:read" });
+    expect(fewer.permission).toBe("read");
+    const { proposal } = await propose(developer.acting, ["data:read", "data:share"]);
+    await approve(own, proposal, ["data:read", "data:share"]);
+    const again = await connect(developer.acting, ["data:read", "data:share"]);
+    expect(again.shown.permission).toBe("connect_approved");
+    expect((await again.exchanged()).status).toBe(200);
+  });
+
   test("names a new connection, and does not rename an existing one", async () => {
     const named = (acting: Acting, shown_name: string) =>
       connect(acting, ["data:read"], shop, { shown_name });

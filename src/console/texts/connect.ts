@@ -36,7 +36,7 @@ export const CONNECT = {
       "This service does not know the product that sent you here. Its publisher may have removed it.",
   } as Record<string, string | undefined>,
   forPublisher: "If it happens again, tell the product's publisher this error code:",
-  roleLooks: "Your role neither connects nor proposes this product for this organization.",
+  roleLooks: "Your role does not decide about this request for this organization.",
   propose: "Propose",
   proposeLead:
     "Your role does not connect products for this organization. You can propose this one. Those who may connect it get a mail. You then return without a connection. After an approval, come here again from the product: one click connects.",
