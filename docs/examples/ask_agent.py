@@ -13,7 +13,7 @@ shop = os.environ["SHOP_URL"]
 verifier = Verifier(os.environ["VERIFIER_ID"], os.environ["WORKSPACE_ID"])
 agent = Agent(
     os.environ["BASE_URL"],
-    os.environ["API_KEY"],
+    os.environ["AGENT_KEY"],
     {shop: verifier},
     agent_id=os.environ["AGENT_ID"],
     on_ask=show,

@@ -7,7 +7,7 @@ from deputize.agent import Agent, Denied, Verifier
 shop = os.environ["SHOP_URL"]
 verifier = Verifier(os.environ["VERIFIER_ID"], os.environ["WORKSPACE_ID"])
 agent = Agent(
-    os.environ["BASE_URL"], os.environ["API_KEY"], {shop: verifier}, agent_id=os.environ["AGENT_ID"]
+    os.environ["BASE_URL"], os.environ["AGENT_KEY"], {shop: verifier}, agent_id=os.environ["AGENT_ID"]
 )
 
 try:

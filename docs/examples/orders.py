@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from deputize.frameworks.fastapi import GuardMiddleware
 from deputize.guard import Authority, Guard, Operation
 
-guard = Guard(os.environ["BASE_URL"], os.environ["API_KEY"])
+guard = Guard(os.environ["BASE_URL"], os.environ["VERIFY_KEY"])
 app = FastAPI()
 app.add_middleware(GuardMiddleware)
 

@@ -14,7 +14,7 @@ from deputize.frameworks.django import guard_django
 from deputize.guard import Authority, Guard, Route
 
 settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["127.0.0.1"])
-guard = Guard(os.environ["BASE_URL"], os.environ["API_KEY"])
+guard = Guard(os.environ["BASE_URL"], os.environ["VERIFY_KEY"])
 
 
 @csrf_exempt

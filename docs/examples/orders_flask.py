@@ -7,7 +7,7 @@ from flask import Flask
 from deputize.frameworks.flask import guard_flask
 from deputize.guard import Authority, Guard, Route
 
-guard = Guard(os.environ["BASE_URL"], os.environ["API_KEY"])
+guard = Guard(os.environ["BASE_URL"], os.environ["VERIFY_KEY"])
 app = Flask(__name__)
 
 

@@ -95,7 +95,8 @@ export async function runDev(options: DevOptions): Promise<number> {
       await writeAtomically(file, `${JSON.stringify(access, undefined, 2)}\n`);
       kept.done(file);
       const agentKey = await quickstart.agentKey().catch((error: unknown) => terminal.problem(error));
-      agents = await startAgents(stack.folder, access, agentKey || undefined);
+      const report = (problem: unknown) => terminal.problem(problem);
+      agents = await startAgents(stack.folder, access, { agentKey: agentKey || undefined, report });
       for (const line of tryItYourself(access, stack.folder, agents)) terminal.line(line);
       if (!interrupted.aborted) await once(interrupted, "abort");
     } finally {

@@ -89,6 +89,12 @@ async function order({ said }: DevRun): Promise<string[]> {
   return printed;
 }
 
+/** Returns the variables for agents and applications. */
+async function values(): Promise<Record<string, string>> {
+  const lines = (await readFile(join(folder, "agents/values.env"), "utf8")).trimEnd().split("\n");
+  return Object.fromEntries(lines.map((line) => line.split(/=(.*)/, 2)));
+}
+
 const exists = (path: string) =>
   stat(path).then(
     () => true,
@@ -131,6 +137,9 @@ test("a running stack prints commands that return allow, and agents that order, 
   expect(await paste(stack)).toBe("allow authorized");
   expect(await paste(stack)).toBe("allow authorized");
   expect((await stat(join(folder, "agents/values.env"))).mode & 0o777).toBe(0o600);
+  const { AGENT_KEY, VERIFY_KEY, SHOP_URL } = await values();
+  expect([AGENT_KEY?.slice(0, 5), VERIFY_KEY?.slice(0, 5), SHOP_URL]).toEqual(["dpza_", "dpzv_", undefined]);
+  expect(stack.said.out).not.toContain(VERIFY_KEY);
   const [first, ...second] = await order(stack);
   expect(first).toMatch(/^200 {"item":"coal","for":"[0-9a-f]{32}"}$/);
   expect(second).toEqual(noPython === undefined ? ["200 coal"] : []);
@@ -143,10 +152,12 @@ test("a running stack prints commands that return allow, and agents that order, 
 
 test("the next start keeps the platform and key, creates a new delegation, and adds the requested aliases and credits", async () => {
   const { base_url: _, cert_id: revoked, ...same } = await keptConnection();
+  const { VERIFY_KEY } = await values();
   const stack = await startUp("--alias", "ratify", "--alias", "trial,other", "--credits", "50");
   expect(await creditOf(OWNER)).toBe(50_000_000 - 4 * 2_000);
   expect(await creditOf("trial@example.test")).toBe(50_000_000);
   expect(stack.connection).toMatchObject(same);
+  expect((await values()).VERIFY_KEY).toBe(VERIFY_KEY);
   expect(stack.connection.cert_id).not.toBe(revoked);
   expect(await paste(stack)).toBe("allow authorized");
   for (const [word, status] of [

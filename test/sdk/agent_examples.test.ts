@@ -9,6 +9,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Application, proofApi } from "../proofs/application.ts";
 import { codeBlocks } from "../support/markdown.ts";
 import { approve } from "../support/platform_world.ts";
+import { exampleVariables } from "./example_variables.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const EXAMPLES = join(ROOT, "docs/examples/agent");
@@ -48,16 +49,8 @@ test("the page for agent authors shows the examples that this test runs", async 
 });
 
 /** Starts an example application, and returns the variables of an agent that calls it. */
-async function startShop(program: string, { person, platform, agentId }: Application) {
-  const env = {
-    PATH: process.env.PATH,
-    PORT: "0",
-    BASE_URL: world.api.url,
-    API_KEY: platform.apiKey,
-    AGENT_ID: agentId,
-    VERIFIER_ID: platform.connectionId,
-    WORKSPACE_ID: person.accountId,
-  };
+async function startShop(program: string, application: Application) {
+  const env = { PATH: process.env.PATH, PORT: "0", ...(await exampleVariables(world, application)) };
   const shop = spawn(process.execPath, [program], {
     cwd: project,
     env,

@@ -13,6 +13,7 @@ import { codeBlocks } from "../support/markdown.ts";
 import { npmPackages, ran } from "../support/outside_tools.ts";
 import { approve } from "../support/platform_world.ts";
 import { until } from "../support/process.ts";
+import { exampleVariables } from "./example_variables.ts";
 import { canonicalForm, documents } from "./python/documents.ts";
 import { python } from "./python_environments.ts";
 
@@ -180,21 +181,14 @@ import json; print(json.dumps({code: [kind.__name__, text] for code, (kind, text
   describe("with a running service", () => {
     const world = proofApi();
 
-    function variables(app: Application) {
-      return {
-        PYTHONPATH: `${python.folder}`,
-        BASE_URL: world.api.url,
-        API_KEY: app.platform.apiKey,
-        VERIFIER_ID: app.platform.connectionId,
-        WORKSPACE_ID: app.person.accountId,
-        AGENT_ID: app.agentId,
-      };
+    async function variables(app: Application) {
+      return { PYTHONPATH: `${python.folder}`, ...(await exampleVariables(world, app)) };
     }
 
     /** Starts an application of the documentation, and returns its address. */
     async function startOrders(app: Application, name: keyof typeof APPLICATIONS = "orders.py") {
       await cp(example(name), join(folder, name));
-      const env = { ...process.env, ...variables(app), PYTHONUNBUFFERED: "1" };
+      const env = { ...process.env, ...(await variables(app)), PYTHONUNBUFFERED: "1" };
       const args = APPLICATIONS[name];
       const server = spawn(join(environment, "bin/python"), args, { cwd: folder, env, stdio: "pipe" });
       let said = "";
@@ -210,7 +204,7 @@ import json; print(json.dumps({code: [kind.__name__, text] for code, (kind, text
 
     /** Runs the agent of the documentation, and returns its output. */
     async function act(app: Application, url: string, name = "order_agent.py"): Promise<string> {
-      const env = { ...variables(app), SHOP_URL: url };
+      const env = { ...(await variables(app)), SHOP_URL: url };
       const agent = [example(name)];
       return (await ran(join(environment, "bin/python"), agent, { cwd: folder, env })).said;
     }
@@ -310,7 +304,7 @@ import json; print(json.dumps({code: [kind.__name__, text] for code, (kind, text
       const { server, url } = await startOrders(app);
       try {
         const use = async (framework: string, path: string, id: string) => {
-          const env = { ...variables(app), SHOP_URL: url };
+          const env = { ...(await variables(app)), SHOP_URL: url };
           const args = [join(TESTS, "scripted_models.py"), framework, path, id];
           return (await ran(join(environment, "bin/python"), args, { cwd: folder, env })).said;
         };

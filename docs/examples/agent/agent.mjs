@@ -1,9 +1,9 @@
 import { createAgent, Denied } from "deputize/agent";
 
-const { BASE_URL, API_KEY, AGENT_ID, SHOP_URL, VERIFIER_ID, WORKSPACE_ID } = process.env;
+const { BASE_URL, AGENT_KEY, AGENT_ID, SHOP_URL, VERIFIER_ID, WORKSPACE_ID } = process.env;
 const agent = createAgent({
   baseUrl: BASE_URL,
-  apiKey: API_KEY,
+  apiKey: AGENT_KEY,
   agentId: AGENT_ID,
   verifiers: { [SHOP_URL]: { verifierId: VERIFIER_ID, workspaceId: WORKSPACE_ID } },
 });

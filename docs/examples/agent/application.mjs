@@ -1,7 +1,7 @@
 import express from "express";
 import { authorityOf, createGuard, guardExpress } from "deputize/guard";
 
-const guard = createGuard({ baseUrl: process.env.BASE_URL, apiKey: process.env.API_KEY });
+const guard = createGuard({ baseUrl: process.env.BASE_URL, apiKey: process.env.VERIFY_KEY });
 
 const app = express();
 app.use(express.json());

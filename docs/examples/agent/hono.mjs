@@ -2,8 +2,8 @@ import { serve } from "@hono/node-server";
 import { createGuard, guardFetch } from "deputize/guard";
 import { Hono } from "hono";
 
-const { BASE_URL, API_KEY } = process.env;
-const guard = createGuard({ baseUrl: BASE_URL, apiKey: API_KEY });
+const { BASE_URL, VERIFY_KEY } = process.env;
+const guard = createGuard({ baseUrl: BASE_URL, apiKey: VERIFY_KEY });
 const rule = { requiredScope: "data:read", operation: true };
 
 const order = guardFetch(guard, rule, (_request, { humanId, payload }) =>

@@ -3,15 +3,15 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { createAgent, Denied } from "deputize/agent";
 import { withAuthority } from "deputize/mcp";
 
-const { BASE_URL, API_KEY, AGENT_ID, VERIFIER_ID, WORKSPACE_ID } = process.env;
+const { BASE_URL, AGENT_KEY, AGENT_ID, VERIFIER_ID, VERIFY_KEY, WORKSPACE_ID } = process.env;
 const agent = createAgent({
   baseUrl: BASE_URL,
-  apiKey: API_KEY,
+  apiKey: AGENT_KEY,
   agentId: AGENT_ID,
   verifiers: { "mcp:bank": { verifierId: VERIFIER_ID, workspaceId: WORKSPACE_ID } },
 });
 const scopes = { send_payment: { scope: "payments:send", resource: "to" } };
-const server = { command: process.execPath, args: ["server.mjs"], env: { BASE_URL, API_KEY } };
+const server = { command: process.execPath, args: ["server.mjs"], env: { BASE_URL, VERIFY_KEY } };
 const client = new Client({ name: "agent", version: "1.0.0" });
 await client.connect(withAuthority(new StdioClientTransport(server), agent, { server: "bank", scopes }));
 

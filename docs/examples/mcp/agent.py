@@ -9,7 +9,7 @@ from mcp import Client, StdioServerParameters
 from deputize.agent import Agent, Denied, Verifier
 from deputize.mcp.client import with_authority
 
-names = ("BASE_URL", "API_KEY", "PYTHONPATH")
+names = ("BASE_URL", "VERIFY_KEY", "PYTHONPATH")
 server = StdioServerParameters(
     command=sys.executable,
     args=[os.path.join(os.path.dirname(__file__), "server.py")],
@@ -17,7 +17,7 @@ server = StdioServerParameters(
 )
 agent = Agent(
     os.environ["BASE_URL"],
-    os.environ["API_KEY"],
+    os.environ["AGENT_KEY"],
     {"mcp:bank": Verifier(os.environ["VERIFIER_ID"], os.environ["WORKSPACE_ID"])},
     agent_id=os.environ["AGENT_ID"],
 )

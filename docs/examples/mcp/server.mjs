@@ -4,8 +4,8 @@ import { createGuard } from "deputize/guard";
 import { authorityOf, guardTools } from "deputize/mcp";
 import { z } from "zod";
 
-const { BASE_URL, API_KEY } = process.env;
-const guard = createGuard({ baseUrl: BASE_URL, apiKey: API_KEY });
+const { BASE_URL, VERIFY_KEY } = process.env;
+const guard = createGuard({ baseUrl: BASE_URL, apiKey: VERIFY_KEY });
 const rules = {
   send_payment: { scope: "payments:send", amount: "amount", currency: "currency", resource: "to" },
   health: { open: true },

@@ -7,7 +7,7 @@ from mcp.server.mcpserver import MCPServer
 from deputize.guard import Guard
 from deputize.mcp.server import Deputize, current_authority
 
-guard = Guard(os.environ["BASE_URL"], os.environ["API_KEY"])
+guard = Guard(os.environ["BASE_URL"], os.environ["VERIFY_KEY"])
 bank = Deputize(
     guard,
     {

@@ -69,6 +69,8 @@ export function tryItYourself(access: KnownAccess, folder: string, agents?: Agen
           "",
           agents.javascript,
           agents.python,
+          "",
+          `Variables for your own application (VERIFY_KEY) and agent (AGENT_KEY): set -a; . ${folder}/agents/values.env; set +a`,
         ]
       : ["Everything is up, but there is no delegation to try."];
   return [

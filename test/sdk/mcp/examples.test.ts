@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { proofApi } from "../../proofs/application.ts";
 import { codeBlocks } from "../../support/markdown.ts";
+import { exampleVariables } from "../example_variables.ts";
 
 const ROOT = join(import.meta.dirname, "../../..");
 const EXAMPLES = join(ROOT, "docs/examples/mcp");
@@ -41,15 +42,9 @@ test("the page on MCP shows the examples that this test runs", async () => {
 });
 
 test("the example agent calls the example server over stdio, until the person revokes", async () => {
-  const { person, platform, agentId, certId } = await world.application();
-  const env = {
-    PATH: process.env.PATH,
-    BASE_URL: world.api.url,
-    API_KEY: platform.apiKey,
-    AGENT_ID: agentId,
-    VERIFIER_ID: platform.connectionId,
-    WORKSPACE_ID: person.accountId,
-  };
+  const application = await world.application();
+  const { person, certId } = application;
+  const env = { PATH: process.env.PATH, ...(await exampleVariables(world, application)) };
   const act = async () => (await run(process.execPath, ["agent.mjs"], { cwd: project, env })).stdout;
   expect(await act()).toBe(`5 EUR to bob for ${person.humanId}\n`);
   expect((await person.client.post(`/v1/service/delegations/${certId}/revoke`)).status).toBe(200);

@@ -10,6 +10,7 @@ import { AUTHORITY, type ClientTransport, withAuthority } from "../../../src/sdk
 import { type Application, proofApi } from "../../proofs/application.ts";
 import { codeBlocks } from "../../support/markdown.ts";
 import { ran } from "../../support/outside_tools.ts";
+import { exampleVariables } from "../example_variables.ts";
 import { PROGRAMS, python, pythonVariables, startBank } from "../python_environments.ts";
 import { type BankClient, CLIENTS, PAYMENT, SCOPE, type Served } from "./bank.ts";
 
@@ -33,7 +34,7 @@ const agentOf = ({ platform, agentId }: Application) =>
 const variables = (more: Record<string, string> = {}) => ({
   ...pythonVariables(python.folder),
   BASE_URL: world.api.url,
-  API_KEY: app.platform.apiKey,
+  VERIFY_KEY: app.platform.apiKey,
   ...more,
 });
 const call = (bank: BankClient, given: object, entry?: object, name = "send_payment") =>
@@ -81,11 +82,9 @@ test.skipIf(python.missing !== undefined)(
   "the example agent in Python calls the example server, until the person revokes",
   { timeout: 60_000 },
   async () => {
-    const { person, platform, agentId, certId } = await world.application();
-    const env = {
-      ...variables({ API_KEY: platform.apiKey, AGENT_ID: agentId }),
-      ...{ VERIFIER_ID: platform.connectionId, WORKSPACE_ID: person.accountId },
-    };
+    const application = await world.application();
+    const { person, certId } = application;
+    const env = { ...variables(), ...(await exampleVariables(world, application)) };
     const act = async () => (await ran("python3", [join(EXAMPLES, "agent.py")], { env })).printed;
     expect(await act()).toBe(`5 EUR to bob for ${person.humanId}\n`);
     expect((await person.client.post(`/v1/service/delegations/${certId}/revoke`)).status).toBe(200);

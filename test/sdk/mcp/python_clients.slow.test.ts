@@ -35,7 +35,8 @@ const NAMES = Object.keys(CLIENTS) as ClientName[];
 const variables = ({ platform, person, agentId }: Application, folder: string | undefined) => ({
   ...pythonVariables(folder),
   BASE_URL: world.api.url,
-  API_KEY: platform.apiKey,
+  AGENT_KEY: platform.apiKey,
+  VERIFY_KEY: platform.apiKey,
   AGENT_ID: agentId,
   VERIFIER_ID: platform.connectionId,
   WORKSPACE_ID: person.accountId,

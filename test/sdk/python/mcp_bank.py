@@ -34,7 +34,7 @@ RULES: ToolRules = {
 }
 # The root ids of each user, by the bearer token.
 USERS: dict[str, list[str]] = json.loads(os.environ.get("USERS", "null") or "null") or {}
-guard = Guard(os.environ["BASE_URL"], os.environ["API_KEY"])
+guard = Guard(os.environ["BASE_URL"], os.environ["VERIFY_KEY"])
 
 
 class Verifier:

@@ -32,7 +32,7 @@ def show(question: Question) -> None:
 
 agent = Agent(
     env["BASE_URL"],
-    env["API_KEY"],
+    env["AGENT_KEY"],
     {"mcp:bank": Verifier(env["VERIFIER_ID"], env["WORKSPACE_ID"])},
     agent_id=env["AGENT_ID"],
     pauses=(),

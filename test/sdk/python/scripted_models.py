@@ -77,6 +77,6 @@ if __name__ == "__main__":
     framework, path, call = sys.argv[1:]
     shop = os.environ["SHOP_URL"]
     agent_id = os.environ["AGENT_ID"]
-    with Agent(os.environ["BASE_URL"], os.environ["API_KEY"], {shop: "own"}, agent_id=agent_id) as agent:
+    with Agent(os.environ["BASE_URL"], os.environ["AGENT_KEY"], {shop: "own"}, agent_id=agent_id) as agent:
         made = runpy.run_path(path)["order_tool"](agent, shop)
         print(RUNS[framework](made, call))
