@@ -2,8 +2,8 @@ import { expect } from "vitest";
 import type { Application, ProofApi } from "../proofs/application.ts";
 
 /**
- * Returns the variables of the documentation's examples, as in `values.env`. The application and the agent have
- * keys of their own roles, so an example that uses the other's key fails.
+ * Returns the variables of the documentation's examples, as in `values.env`. The application and the agent
+ * have keys of their own roles, so an example that uses the other's key fails.
  */
 export async function exampleVariables({ api }: ProofApi, { person, platform, agentId, post }: Application) {
   const keys = `/v1/service/connections/${platform.connectionId}/keys`;

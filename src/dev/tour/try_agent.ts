@@ -28,8 +28,8 @@ type Given = { agentKey: string | undefined; report(problem: unknown): void };
 
 /**
  * Starts a shop that accepts an order only with a proof for exactly this order, and writes agents that order
- * from it. The agents use `agentKey`, and the shop uses a verify key. The connection's key replaces a key that
- * does not exist. Returns undefined if there is no delegation to try.
+ * from it. The agents use `agentKey`, and the shop uses a verify key. The connection's key replaces a key
+ * that does not exist. Returns undefined if there is no delegation to try.
  */
 export async function startAgents(
   folder: string,
