@@ -213,6 +213,29 @@ export async function ownConnection(
   return connectionId;
 }
 
+/**
+ * Returns the connection whose API keys a caller may see and end: like {@link ownConnection}, and for a user
+ * also the live connections of customers with their account's platforms. `product_id` is such a platform.
+ * Throws `not_found` for any other connection, also for the customer of the connection.
+ */
+export async function keyConnection(
+  db: Database,
+  caller: AccountCaller,
+  connectionId: string,
+): Promise<{ connection_id: string; product_id: string | null }> {
+  const found =
+    caller.connectionId === null &&
+    isUuid(connectionId) &&
+    (await db("connections as c")
+      .join("platforms as p", "p.platform_id", "c.product_id")
+      .where({ "c.connection_id": connectionId, "c.account_id": caller.accountId })
+      .whereNull("c.removed_at")
+      .whereNull("p.removed_at")
+      .first("c.connection_id", "c.product_id"));
+  if (found) return found;
+  return { connection_id: await ownConnection(db, caller, connectionId), product_id: null };
+}
+
 /** Returns whether a platform has not been removed. */
 export function isLive(record: PlatformRecord): record is LivePlatform {
   return record.removed_at === null && record.api_key_prefix !== null;

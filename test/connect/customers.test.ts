@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startApi, type TestApi } from "../support/api.ts";
-import { addMember } from "../support/members.ts";
+import type { HttpAnswer } from "../support/http.ts";
+import { actingFor, addMember } from "../support/members.ts";
+import { createKey } from "../support/narrow_keys.ts";
 import { errorCode } from "../support/platform_world.ts";
 import { ask, type Customer, connect, lend, type Publisher, publisher } from "../support/two_companies.ts";
 
@@ -126,6 +128,109 @@ describe("a publisher who replaces a customer's API key", () => {
     const own = { connectionId: shop.platform.connectionId } as Customer;
     for (const of of [customer, own]) {
       expect((await shop.person.client.post(`${pathOf(shop, of)}/rotate-key`)).status).toBe(404);
+    }
+  });
+});
+
+describe("agent keys and verify keys of a customer's connection", () => {
+  const keysOf = ({ connectionId }: Pick<Customer, "connectionId">, prefix = "") =>
+    `/v1/service/connections/${connectionId}/keys${prefix}`;
+  const seen = (answer: HttpAnswer) => [answer.status, errorCode(answer)];
+
+  async function withKeys(of = shop) {
+    const customer = await connect(api, of);
+    const { agentId } = await lend(api, customer);
+    const made = async (wish: { role: string; agent_id?: string }) =>
+      String((await createKey(api, customer, wish)).body.api_key);
+    const [verify, agent] = [
+      await made({ role: "verify" }),
+      await made({ role: "agent", agent_id: agentId }),
+    ];
+    return { ...customer, agentId, verify, agent };
+  }
+  const prefixOf = (key: string) => key.slice(0, 13);
+
+  test("appear to the publisher's people, who end them after the full key was replaced", async () => {
+    const customer = await withKeys();
+    const { client } = shop.person;
+    await client.post(`${pathOf(shop, customer)}/rotate-key`);
+    await connect(api, shop, { person: customer.person });
+    const { status, body } = await client.get(keysOf(customer));
+    expect(status).toBe(200);
+    const narrow = (body.items as { role: string }[]).filter(({ role }) => role !== "full");
+    const shown = { made_with: customer.apiKeyPrefix, valid_until: null };
+    expect(narrow).toHaveLength(2);
+    expect(narrow).toContainEqual(
+      expect.objectContaining({ ...shown, role: "verify", api_key_prefix: prefixOf(customer.verify) }),
+    );
+    expect(narrow).toContainEqual(
+      expect.objectContaining({ ...shown, role: "agent", agent_id: customer.agentId }),
+    );
+    for (const key of [customer.verify, customer.agent]) {
+      expect((await self(key)).status).toBe(200);
+      const path = keysOf(customer, `/${prefixOf(key)}`);
+      const ended = await client.call("DELETE", path);
+      expect(ended.status).toBe(200);
+      expect((await client.call("DELETE", path)).body).toEqual(ended.body);
+      expect((await self(key)).status).toBe(401);
+      expect((await api.events(customer.connectionId)).at(-1)).toMatchObject({
+        ...{ event: "connection.key_ended", api_key_prefix: prefixOf(key), ended_with: null },
+      });
+    }
+    const { items } = (await client.get("/v1/service/organization/activity?operation=end_api_key")).body;
+    expect((items as object[])[0]).toMatchObject({
+      target: { platform_id: shop.platform.platformId, connection_id: customer.connectionId },
+    });
+    const acts = api.db("organization_activity").where({ operation: "end_api_key" });
+    expect(await acts.where({ organization_id: customer.person.accountId })).toEqual([]);
+  });
+
+  test("can be ended while the platform is suspended, and until the connection ends", async () => {
+    const own = await publisher(api);
+    const customer = await withKeys(own);
+    const { client } = own.person;
+    const platform = { platform_id: own.platform.platformId };
+    await api.db("platforms").where(platform).update({ publish_state: "suspended" });
+    const path = keysOf(customer, `/${prefixOf(customer.verify)}`);
+    expect((await client.call("DELETE", path)).status).toBe(200);
+    await client.call("DELETE", pathOf(own, customer));
+    expect(seen(await client.get(keysOf(customer)))).toEqual([404, "not_found"]);
+    expect(seen(await client.call("DELETE", path))).toEqual([404, "not_found"]);
+    expect((await self(customer.agent)).status).toBe(401);
+  });
+
+  test("exist neither for the customer, nor for other accounts, nor for other API keys of the platform", async () => {
+    const [customer, other] = [await withKeys(), await withKeys()];
+    const path = keysOf(customer, `/${prefixOf(customer.verify)}`);
+    const stranger = await publisher(api);
+    const { client } = customer.person;
+    for (const person of [client, stranger.person.client]) {
+      expect(seen(await person.get(keysOf(customer)))).toEqual([404, "not_found"]);
+      expect(seen(await person.call("DELETE", path))).toEqual([404, "not_found"]);
+    }
+    for (const key of [shop.platform.apiKey, other.apiKey, stranger.platform.apiKey]) {
+      expect(seen(await api.client().get(keysOf(customer), withKey(key)))).toEqual([404, "not_found"]);
+      expect(seen(await api.client().call("DELETE", path, withKey(key)))).toEqual([404, "not_found"]);
+    }
+    const mixed = keysOf(other, `/${prefixOf(customer.verify)}`);
+    expect(seen(await shop.person.client.call("DELETE", mixed))).toEqual([404, "not_found"]);
+    const making = await shop.person.client.post(keysOf(customer), { role: "verify" });
+    expect(seen(making)).toEqual([404, "not_found"]);
+    expect((await self(customer.verify)).status).toBe(200);
+  });
+
+  test("end by owners and developers of the platform's account, and appear to all its members", async () => {
+    const customer = await withKeys();
+    const path = keysOf(customer, `/${prefixOf(customer.verify)}`);
+    for (const [role, status] of [
+      ["approver", 403],
+      ["auditor", 403],
+      ["developer", 200],
+    ] as const) {
+      const member = await addMember(api, shop.person.accountId, role);
+      const acting = actingFor(member, shop.person.accountId);
+      expect((await acting.get(keysOf(customer))).status).toBe(200);
+      expect((await acting.delete(path)).status).toBe(status);
     }
   });
 });

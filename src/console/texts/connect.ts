@@ -159,6 +159,8 @@ export const CUSTOMERS = {
   connection: "Connection id",
   stored:
     "Store your own rows under the connection id. If the customer leaves and returns, the id is a new one.",
+  keysLead:
+    "Your application makes agent keys and verify keys with the full key. They stay valid when the full key is replaced or the customer connects again, until you end them.",
   rotate: "Replace the API key",
   rotateLead: "You get a new key of this connection, shown once, and the event connection.key_rotated.",
   onceMade: "The key was replaced before, and was shown then. If nobody kept it, replace the key again.",

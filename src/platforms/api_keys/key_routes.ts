@@ -7,7 +7,7 @@ import { idText, isoTime } from "../../input/schemas.ts";
 import type { ActionLimits } from "../../rates/action_limits.ts";
 import { type KeyRole, narrowRoles, principalOf, type Route, route } from "../../route.ts";
 import type { SecretBox } from "../../secret_box.ts";
-import { ownConnection } from "../platform_record.ts";
+import { keyConnection, ownConnection } from "../platform_record.ts";
 import { isKeyPrefix } from "./api_key.ts";
 import type { ApiKeyFinder } from "./api_key_finder.ts";
 import { createNarrowKey, endNarrowKey, KEPT_SECONDS, requireAgent } from "./narrow_keys.ts";
@@ -119,7 +119,7 @@ function listKeysRoute({ db, clock }: KeyDeps): Route {
     answer: { status: 200, schema: pageOf(keyAnswer), description: "A page of keys, valid ones first" },
     errors: ["not_found"],
     async handle({ caller, params, query }) {
-      const connection_id = await ownConnection(db, caller, params.connection_id);
+      const { connection_id } = await keyConnection(db, caller, params.connection_id);
       const full = db("api_keys")
         .where({ connection_id })
         .select("key_prefix", "created_at", "retires_at as ends_at")
@@ -177,11 +177,13 @@ function endKeyRoute(deps: KeyDeps): Route {
       description: "When it ended; a repeated call returns the same time",
     },
     errors: ["not_found"],
-    async handle({ caller, params: { connection_id, api_key_prefix } }) {
-      const connectionId = await ownConnection(deps.db, caller, connection_id);
-      const key = { connection_id: connectionId, key_prefix: api_key_prefix };
-      const endedAt = await endNarrowKey(deps, key, caller.keyPrefix ?? null);
-      return { body: { ended_at: endedAt.toISOString() } };
+    async handle({ caller, params: { connection_id, api_key_prefix: key_prefix } }) {
+      const { product_id } = await keyConnection(deps.db, caller, connection_id);
+      const endedAt = await endNarrowKey(deps, { connection_id, key_prefix }, caller.keyPrefix ?? null);
+      return {
+        body: { ended_at: endedAt.toISOString() },
+        ...(product_id !== null && { activityDetails: { platform_id: product_id } }),
+      };
     },
   });
 }

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startApi, type TestApi } from "../../support/api.ts";
+import { createKey } from "../../support/narrow_keys.ts";
 import { createAgent } from "../../support/platform_world.ts";
 import { ask, connect, lend, publisher } from "../../support/two_companies.ts";
 import { browserOf } from "../support/console.ts";
@@ -81,4 +82,24 @@ test("a publisher finds a customer, replaces the API key, and ends the connectio
   const after = await open(path);
   expect(after.text).not.toContain('value="end"');
   expect((await open(`${list.path}?state=ended`)).words).toContain("Customer & Sons");
+});
+
+test("a publisher sees a customer's API keys, and ends one of an agent", async () => {
+  const shop = await publisher(api);
+  const customer = await connect(api, shop);
+  const { agentId } = await lend(api, customer);
+  const wish = { role: "agent", agent_id: agentId };
+  const { api_key_prefix: prefix } = (await createKey(api, customer, wish)).body;
+  const { open } = browserOf(api, shop.person.client);
+  const path = `/console/platforms/${shop.platform.platformId}/customers/${customer.connectionId}`;
+  const page = await open(path);
+  expect(page.words).toMatch(new RegExp(`${customer.apiKeyPrefix}… everything on this connection`));
+  expect(page.words).toMatch(new RegExp(`${prefix}… the agent ${agentId} .* with the key`));
+  const ended = await page.send("end_key", { api_key_prefix: String(prefix) });
+  expect(ended.path).toBe(`${path}?notice=key_ended`);
+  expect(ended.text).not.toContain('value="end_key"');
+  const activity = await open("/console/activity");
+  expect(activity.text).toContain(`href="${path}"`);
+  const theirs = browserOf(api, customer.person.client);
+  expect((await theirs.open(`/console/products/${customer.connectionId}`)).text).not.toContain(prefix);
 });

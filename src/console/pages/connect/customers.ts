@@ -1,5 +1,6 @@
 import type { CustomerAnswer } from "../../../connect/customer_routes.ts";
 import { type Html, html } from "../../../html/html.ts";
+import type { KeyAnswer } from "../../../platforms/api_keys/key_routes.ts";
 import type { PlatformAnswer } from "../../../platforms/platform_answers.ts";
 import type { Fields } from "../../core/forms.ts";
 import { type Outcome, page, type Visit } from "../../core/page.ts";
@@ -9,6 +10,7 @@ import { filterForm, filtersOf, pager, searchField, table } from "../../elements
 import { scopeList } from "../../elements/scopes.ts";
 import { onceOnly } from "../../elements/secrets.ts";
 import { copyable, facts, time } from "../../elements/values.ts";
+import { endCard, endKey, keyTable, listKeys } from "../platforms/api_keys.ts";
 import { graceField, graceOf, newKey } from "../platforms/rotate_key.ts";
 import { lastUse } from "./products.ts";
 
@@ -72,23 +74,32 @@ function filters(visit: Visit): Html {
   });
 }
 
-/** The page on which a publisher sees a customer, replaces the API key and ends the connection. */
-export const customerPage = page<Loaded<{ customer: CustomerAnswer }>>({
+/** The page on which a publisher sees a customer with its API keys, and ends keys and the connection. */
+export const customerPage = page<Loaded<{ customer: CustomerAnswer; keys: KeyAnswer[] }>>({
   id: "customer",
   path: "/console/platforms/{platform_id}/customers/{connection_id}",
-  operations: ["get_platform", "get_customer", "rotate_customer_key", "remove_customer"],
-  async load({ call, params }) {
+  operations: [
+    "get_platform",
+    "get_customer",
+    "rotate_customer_key",
+    "remove_customer",
+    "list_api_keys",
+    "end_api_key",
+  ],
+  async load(visit) {
+    const { call, params } = visit;
     const { platform_id = "" } = params;
     const [platform, customer] = await Promise.all([
       call("get_platform", { params: { platform_id } }),
       call("get_customer", { params }),
     ]);
-    return { platform, customer };
+    const isLive = customer.removed_at === null && platform.state !== "removing";
+    return { platform, customer, keys: isLive ? await listKeys(visit) : [] };
   },
   title: (_, { customer }) => customer.org_name,
   back: (visit, { platform }) => ({ to: listOf(visit), text: visit.texts.customers.title(platform.name) }),
   render: (visit, loaded) => html`${about(visit, loaded)}
-    ${loaded.customer.removed_at === null && html`${rotation(visit)}${ending(visit)}`}`,
+    ${loaded.customer.removed_at === null && html`${keysOf(visit, loaded.keys)}${rotation(visit)}${ending(visit)}`}`,
   forms: {
     rotate: {
       submit: (visit, fields) =>
@@ -97,6 +108,9 @@ export const customerPage = page<Loaded<{ customer: CustomerAnswer }>>({
           explain: visit.texts.customers.onceMade,
           links: [backLink(visit)],
         }),
+    },
+    end_key: {
+      submit: (visit, fields) => endKey(visit, fields, pathOf(visit)),
     },
     end: {
       async submit(visit) {
@@ -111,10 +125,12 @@ function listOf({ at, params }: Visit): string {
   return at(`/platforms/${params.platform_id}/customers`);
 }
 
+function pathOf(visit: Visit): string {
+  return `${listOf(visit)}/${visit.params.connection_id}`;
+}
+
 function backLink(visit: Visit): Html {
-  const { at, params, texts } = visit;
-  const path = `/platforms/${params.platform_id}/customers/${params.connection_id}`;
-  return html`<a class="button" href=${at(path)}>${texts.customers.back}</a>`;
+  return html`<a class="button" href=${pathOf(visit)}>${visit.texts.customers.back}</a>`;
 }
 
 function about(visit: Visit, { platform, customer }: Loaded<{ customer: CustomerAnswer }>): Html {
@@ -130,6 +146,15 @@ function about(visit: Visit, { platform, customer }: Loaded<{ customer: Customer
     [words.connection, copyable(visit.texts, { id: "connection-id", text: customer.connection_id })],
   ])}
     <p class="quiet">${words.stored}</p></section>`;
+}
+
+/** The names of the customer's agents are not read, so the keys of agents have their ids. */
+function keysOf(visit: Visit, keys: readonly KeyAnswer[]): Html | undefined {
+  if (keys.length === 0) return undefined;
+  const { customers: words, connections } = visit.texts;
+  const narrow = keys.filter(({ role }) => role !== "full");
+  return html`<section class="card"><h2>${connections.keys}</h2><p class="quiet">${words.keysLead}</p>
+    ${keyTable(visit, [], keys)}</section>${endCard(visit, [], narrow)}`;
 }
 
 function rotation(visit: Visit): Html | undefined {

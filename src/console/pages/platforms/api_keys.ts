@@ -32,7 +32,11 @@ type Loaded = {
 /** Reads all valid keys of a connection, and the ended keys on the same pages of the list. */
 export async function listKeys(visit: Pick<Visit, "call" | "params" | "now">): Promise<KeyAnswer[]> {
   const keys: KeyAnswer[] = [];
-  const { call, params } = visit;
+  const {
+    call,
+    params: { connection_id = "" },
+  } = visit;
+  const params = { connection_id };
   let cursor: string | undefined;
   do {
     const read = await call("list_api_keys", { params, query: { limit: "100", cursor } });
@@ -53,21 +57,7 @@ export function keysSection(visit: Visit, loaded: Loaded): Html {
   const narrow = loaded.keys.filter(({ role }) => role !== "full");
   return html`<section class="card" id="keys"><h2>${words.keys}</h2>
     <p class="quiet">${words.keysLead}</p>
-    ${table<KeyAnswer>({
-      caption: words.keysTable,
-      items: [...full, ...narrow],
-      empty: undefined,
-      columns: [
-        { label: words.key, cell: ({ api_key_prefix }) => html`<code>${api_key_prefix}…</code>` },
-        { label: words.keyFor, cell: (key) => html`<bdi>${purpose(visit, loaded, key)}</bdi>` },
-        { label: words.made, cell: (key) => html`${time(key.created_at)} ${maker(visit, key)}` },
-        {
-          label: words.keyUsed,
-          cell: ({ last_used_at: used }) => (used === null ? words.keyUnused : time(used)),
-        },
-        { label: words.state, cell: (key) => keyState(visit, key) },
-      ],
-    })}
+    ${keyTable(visit, loaded.agents.items, [...full, ...narrow])}
     ${visit.may("rotate_api_key") && html`<p class="actions"><a class="button" href=${visit.at(`/connections/${connection.connection_id}/rotate-key`)}>${words.rotate}</a></p>`}
     ${
       full.some((key) => stateOf(visit, key) === "ending") &&
@@ -80,11 +70,29 @@ export function keysSection(visit: Visit, loaded: Loaded): Html {
       })
     }
   </section>
-  <div class="cards">${createCard(visit, loaded)}${endCard(
-    visit,
-    loaded,
-    narrow.filter((key) => stateOf(visit, key) !== "ended"),
-  )}</div>`;
+  <div class="cards">${createCard(visit, loaded)}${endCard(visit, loaded.agents.items, narrow)}</div>`;
+}
+
+type Agents = readonly Pick<AgentAnswer, "agent_id" | "name">[];
+
+/** Returns the table of a connection's API keys. A key of an agent that is not in `agents` has its id. */
+export function keyTable(visit: Visit, agents: Agents, items: readonly KeyAnswer[]): Html {
+  const words = visit.texts.connections;
+  return table<KeyAnswer>({
+    caption: words.keysTable,
+    items,
+    empty: undefined,
+    columns: [
+      { label: words.key, cell: ({ api_key_prefix }) => html`<code>${api_key_prefix}…</code>` },
+      { label: words.keyFor, cell: (key) => html`<bdi>${purpose(visit, agents, key)}</bdi>` },
+      { label: words.made, cell: (key) => html`${time(key.created_at)} ${maker(visit, key)}` },
+      {
+        label: words.keyUsed,
+        cell: ({ last_used_at: used }) => (used === null ? words.keyUnused : time(used)),
+      },
+      { label: words.state, cell: (key) => keyState(visit, key) },
+    ],
+  });
 }
 
 const fullKey = { role: "full", agent_id: null, made_with: null, last_used_at: null } as const;
@@ -100,14 +108,10 @@ function maker({ texts }: Visit, { role, made_with }: KeyAnswer): Html | undefin
   return html`<span class="quiet">${made[`${made_with}`] ?? html`${words.madeWith} <code>${made_with}…</code>`}</span>`;
 }
 
-function purpose(
-  { texts }: Visit,
-  { agents }: Pick<Loaded, "agents">,
-  { role, agent_id }: KeyAnswer,
-): string {
+function purpose({ texts }: Visit, agents: Agents, { role, agent_id }: KeyAnswer): string {
   const words = texts.connections;
   if (agent_id === null) return words.keyRoles[role];
-  const agent = agents.items.find((each) => each.agent_id === agent_id);
+  const agent = agents.find((each) => each.agent_id === agent_id);
   return `${words.keyRoles[role]} ${agent?.name ?? agent_id}`;
 }
 
@@ -136,8 +140,10 @@ function createCard(visit: Visit, { agents }: Loaded): Html | undefined {
     ${content}</section>`;
 }
 
-function endCard(visit: Visit, loaded: Loaded, keys: readonly KeyAnswer[]): Html | undefined {
+/** Returns the form that ends one of these narrow keys, unless all have ended. */
+export function endCard(visit: Visit, agents: Agents, narrow: readonly KeyAnswer[]): Html | undefined {
   const words = visit.texts.connections;
+  const keys = narrow.filter((key) => stateOf(visit, key) !== "ended");
   if (keys.length === 0 || !visit.may("end_api_key")) return undefined;
   const content = form(visit, {
     name: END,
@@ -147,7 +153,7 @@ function endCard(visit: Visit, loaded: Loaded, keys: readonly KeyAnswer[]): Html
       label: words.key,
       choices: keys.map((key) => ({
         value: key.api_key_prefix,
-        label: `${key.api_key_prefix}… (${purpose(visit, loaded, key)})`,
+        label: `${key.api_key_prefix}… (${purpose(visit, agents, key)})`,
       })),
     }),
     submit: words.endNarrowKey,
@@ -187,13 +193,7 @@ export const keyForms = {
       return { to: address(visit), notice: "keys_ended" };
     },
   },
-  [END]: {
-    async submit(visit: Visit, fields: Fields): Promise<Outcome> {
-      const params = { ...visit.params, api_key_prefix: fields.get("api_key_prefix") };
-      await visit.call("end_api_key", { params });
-      return { to: address(visit), notice: "key_ended" };
-    },
-  },
+  [END]: { submit: (visit: Visit, fields: Fields) => endKey(visit, fields, address(visit)) },
   [CREATE]: {
     submit: (visit: Visit, fields: Fields): Promise<Outcome> => {
       const words = visit.texts.connections;
@@ -205,6 +205,16 @@ export const keyForms = {
     },
   },
 };
+
+/** Ends the chosen narrow key, and returns to a page. */
+export async function endKey(visit: Visit, fields: Fields, to: string): Promise<Outcome> {
+  const params = {
+    connection_id: visit.params.connection_id ?? "",
+    api_key_prefix: fields.get("api_key_prefix"),
+  };
+  await visit.call("end_api_key", { params });
+  return { to, notice: "key_ended" };
+}
 
 async function createKey(visit: Visit, fields: Fields): Promise<Outcome> {
   const { call, params, texts } = visit;
