@@ -129,7 +129,6 @@ describe("a JSON body", () => {
     ["with half a surrogate pair", '{"text":"\\ud800"}', /^body: invalid_utf8/],
     ["with two byte-order marks", '\ufeff\ufeff{"text":"a"}', /^body: invalid_json/],
     ["with a byte-order mark inside", '{\ufeff"text":"a"}', /^body: invalid_json/],
-    ["with a number too large", '{"text":"a","n":1e999}', /^body: invalid_number/],
     [
       "with a number too large for its member",
       '{"text":"a","list":[{"n":1e16}]}',
@@ -152,10 +151,10 @@ describe("a JSON body", () => {
   });
 
   test("may have whole numbers of any size only in members that are ignored", async () => {
-    const large = '{"at":[1764417600123456789,-9007199254740992,9007199254740992.0,1e300]}';
+    const large = '{"at":[1764417600123456789,-9007199254740992,9007199254740992.0,1e300,-1e400]}';
     expect(await send("json", `{"text":"a","at":${large}}`)).toEqual({ status: 200, body: { text: "a" } });
     expect((await send("none", large)).status).toBe(200);
-    expect(await send("none", '{"at":1e400}')).toMatchObject(refused(/^body: invalid_number/));
+    expect((await send("none", `{"at":${"9".repeat(400)}}`)).status).toBe(200);
     expect(await send("free", `{"constraints":[{"type":"x","params":${large}}]}`)).toMatchObject(
       refused("body.constraints[0].params.at[0]: must be within ±(2^53−1)"),
     );

@@ -10,7 +10,7 @@ export { Decimal, type JsonMemo, type JsonObject, type JsonValue, type PlacedVal
 export type JsonLimits = {
   bytes: number;
   depth: number;
-  /** With `"mark"`, finite whole numbers outside ±(2^53−1) become `bigint`s. Refused by default. */
+  /** With `"mark"`, whole numbers outside ±(2^53−1) become `bigint`s. Refused by default. */
   largeNumbers?: "mark";
 };
 

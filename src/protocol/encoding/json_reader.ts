@@ -183,9 +183,8 @@ export class JsonReader {
   }
 
   #large(value: number, code: "invalid_integer" | "invalid_number", fault: string): bigint {
-    const isMarked = this.#largeNumbers === "mark" && Number.isFinite(value);
-    if (!isMarked) throw new ProtocolError(code, fault);
-    return BigInt(value);
+    if (this.#largeNumbers !== "mark") throw new ProtocolError(code, fault);
+    return BigInt(Number.isFinite(value) ? value : Math.sign(value) * Number.MAX_VALUE);
   }
 
   #readWord<T>(word: string, value: T): T {
