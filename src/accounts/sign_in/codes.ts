@@ -12,8 +12,11 @@ export const LINK_SECONDS = 60 * 60;
 /** The form of a sign-in code in a call: six digits, or the 32 hex digits of a link code. */
 export const CODE_FORM = /^([0-9]{6}|[0-9a-f]{32})$/;
 
-/** Separators and invisible characters, which typing, pasting and mail programs add to a code. */
-const BETWEEN = /[\s\p{Z}\p{Pd}\p{Cf}\u2212.]/gu;
+/**
+ * Separators and invisible characters, which typing, pasting and mail programs add to a code. Japanese and
+ * Chinese keyboards write `ー` and `。` for a hyphen and a dot.
+ */
+const BETWEEN = /[\s\p{Z}\p{Pd}\p{Cf}\u2212\u30fc.\u00b7\u30fb\u3002]/gu;
 
 /** Returns a code as it was sent: ASCII digits and lower-case letters, without anything between them. */
 export function plainCode(typed: string): string {

@@ -75,6 +75,10 @@ describe("a sign-in code", () => {
       "dashes and dots",
       (code: string) => `${code.slice(0, 2)}-${code.slice(2, 4)}\u2013.${code.slice(4)}\u2212`,
     ],
+    [
+      "dashes and dots of Japanese and Chinese keyboards",
+      (code: string) => `${code.slice(0, 2)}\u30fc${code.slice(2, 4)}\u3002${code.slice(4)}\uff65\u00b7`,
+    ],
     ["zero-width characters", (code: string) => `\ufeff${[...code].join("\u200b")}\u200d\u2060\u00ad`],
   ])("works if it is written with %s", async (_, write) => {
     const { code, verify } = await sent();
