@@ -28,13 +28,16 @@ const OVERLONG_DOT = /\xc0\xae|\xe0\x80\xae/g;
 const OTHER_SEPARATORS = /\\|\xc0\xaf|\xe0\x80\xaf/g;
 const MOST_ENCODINGS = 3;
 
+/** What servers cut off a segment: parameters, a query, a fragment, and spaces at the end (Windows). */
+const AFTER_SEGMENT = /[;?#][^/]*| +(?=\/|$)/g;
+
 /** The rule that {@link hidesDotSegment} checks, as the end of a message. */
 export const HIDDEN_DOT_SEGMENT = "must not contain . or .. segments that are encoded or have parameters";
 
 /**
  * Returns whether a server that decodes `path` can read a `.` or `..` segment that {@link normalizePath} does
- * not see. Such a segment is percent-encoded, up to three times, or has parameters (`..;x`) or a fragment
- * (`..#x`). Also returns true for an encoded control character and for text that is still encoded after
+ * not see. Such a segment is percent-encoded, up to three times, or has parameters (`..;x`), a query, a
+ * fragment (`..#x`) or spaces at its end. Also returns true for an encoded control character and for text that is still encoded after
  * three decodings.
  */
 export function hidesDotSegment(path: string): boolean {
@@ -44,10 +47,7 @@ export function hidesDotSegment(path: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: a control character ends a path for some servers
   if (text !== path && /[\0-\x1f\x7f]/.test(text)) return true;
   return hasDotSegment(
-    text
-      .replace(OVERLONG_DOT, ".")
-      .replace(OTHER_SEPARATORS, "/")
-      .replace(/[;#][^/]*/g, ""),
+    text.replace(OVERLONG_DOT, ".").replace(OTHER_SEPARATORS, "/").replace(AFTER_SEGMENT, ""),
   );
 }
 

@@ -7,7 +7,8 @@ _ENCODED_BYTE = re.compile(r"%(?:u00)?([0-9a-f]{2})", re.ASCII | re.IGNORECASE)
 _OVERLONG_DOT = re.compile("\xc0\xae|\xe0\x80\xae")
 _OTHER_SEPARATORS = re.compile("\\\\|\xc0\xaf|\xe0\x80\xaf")
 _CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f]")
-_PARAMETERS = re.compile("[;#][^/]*")
+# What servers cut off a segment: parameters, a query, a fragment, and spaces at the end (Windows).
+_AFTER_SEGMENT = re.compile(r"[;?#][^/]*| +(?=/|\Z)")
 _MOST_ENCODINGS = 3
 
 
@@ -25,7 +26,7 @@ def hides_dot_segment(path: str) -> bool:
     if text != path and _CONTROL_CHARACTER.search(text):
         return True
     plain = _OTHER_SEPARATORS.sub("/", _OVERLONG_DOT.sub(".", text))
-    return _has_dot_segment(_PARAMETERS.sub("", plain))
+    return _has_dot_segment(_AFTER_SEGMENT.sub("", plain))
 
 
 def decode_fully(path: str) -> str:
