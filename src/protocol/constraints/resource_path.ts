@@ -29,7 +29,7 @@ const OTHER_SEPARATORS = /\\|\xc0\xaf|\xe0\x80\xaf/g;
 const MOST_ENCODINGS = 3;
 
 /** What servers cut off a segment: parameters, a query, a fragment, and spaces at the end (Windows). */
-const AFTER_SEGMENT = /[;?#][^/]*| +(?=\/|$)/g;
+const AFTER_SEGMENT = /[;?#][^/]*|(?<! ) +(?=\/|$)/g;
 
 /** The rule that {@link hidesDotSegment} checks, as the end of a message. */
 export const HIDDEN_DOT_SEGMENT = "must not contain . or .. segments that are encoded or have parameters";
@@ -37,8 +37,8 @@ export const HIDDEN_DOT_SEGMENT = "must not contain . or .. segments that are en
 /**
  * Returns whether a server that decodes `path` can read a `.` or `..` segment that {@link normalizePath} does
  * not see. Such a segment is percent-encoded, up to three times, or has parameters (`..;x`), a query, a
- * fragment (`..#x`) or spaces at its end. Also returns true for an encoded control character and for text that is still encoded after
- * three decodings.
+ * fragment (`..#x`) or spaces at its end. Also returns true for an encoded control character and for text
+ * that is still encoded after three decodings.
  */
 export function hidesDotSegment(path: string): boolean {
   if (hasDotSegment(path)) return false;

@@ -8,7 +8,7 @@ _OVERLONG_DOT = re.compile("\xc0\xae|\xe0\x80\xae")
 _OTHER_SEPARATORS = re.compile("\\\\|\xc0\xaf|\xe0\x80\xaf")
 _CONTROL_CHARACTER = re.compile("[\x00-\x1f\x7f]")
 # What servers cut off a segment: parameters, a query, a fragment, and spaces at the end (Windows).
-_AFTER_SEGMENT = re.compile(r"[;?#][^/]*| +(?=/|\Z)")
+_AFTER_SEGMENT = re.compile(r"[;?#][^/]*|(?<! ) +(?=/|\Z)")
 _MOST_ENCODINGS = 3
 
 
