@@ -20,6 +20,11 @@ export function headViolation(request: IncomingMessage): ApiError | undefined {
   return fault === undefined ? undefined : new ApiError("invalid_request", fault);
 }
 
+/** Returns whether a proxy that knows only HTTP/1.0 sees another end of the request (RFC 9112 §6.1). */
+export function hasDoubtfulEnd({ httpVersion, headers }: IncomingMessage): boolean {
+  return httpVersion === "1.0" && headers["transfer-encoding"] !== undefined;
+}
+
 /**
  * Returns why a request's host or target is invalid (RFC 9112 §3.2), or `undefined`. Replaces a URL as target
  * by its path and query, because the host in the URL has no effect.

@@ -15,7 +15,7 @@ import { MAX_BODY_BYTES } from "../../input/validate.ts";
 import { networkOf } from "../../rates/client_rates.ts";
 import { createPeerClient } from "../client_address.ts";
 import { errorReply, securityHeaders, sendEarly, sendReply } from "../replies.ts";
-import { headViolation, requestIdOf } from "../request_head.ts";
+import { hasDoubtfulEnd, headViolation, requestIdOf } from "../request_head.ts";
 import { type ClientSocketBounds, createClientSockets, createPendingResponses } from "./connection_limits.ts";
 import { createUnreadBodies, type UnreadBodies } from "./unread_body.ts";
 
@@ -106,6 +106,8 @@ export async function startServer(
   const networkAt = ({ remoteAddress }: Socket) =>
     networkOf(limits.clientOf(remoteAddress) ?? remoteAddress ?? "");
   let draining = false;
+  /** Sockets that close after the response to a request whose end a proxy may see elsewhere. */
+  const doubtful = new WeakSet<Socket>();
   const server = createServer(
     {
       maxHeaderSize: MAX_HEADER_BYTES,
@@ -117,7 +119,11 @@ export async function startServer(
       noDelay: true,
     },
     (request, response) => {
-      if (draining) response.shouldKeepAlive = false;
+      const { socket } = request;
+      // What follows such a request may be a part of it for a proxy.
+      if (doubtful.has(socket)) return;
+      if (hasDoubtfulEnd(request)) doubtful.add(socket);
+      if (draining || doubtful.has(socket)) response.shouldKeepAlive = false;
       pending.take(request, response, {
         serve() {
           const error = headViolation(request);

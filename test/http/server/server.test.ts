@@ -105,12 +105,18 @@ describe("the server", () => {
     },
   );
 
-  test("closes the connection after a call in HTTP/1.0 with a transfer coding, even if the client keeps it open", async () => {
-    const { port } = await start((_request, response) => response.end("ok"));
+  test("closes the connection after a call in HTTP/1.0 with a transfer coding, and handles nothing that follows it", async () => {
+    const urls: (string | undefined)[] = [];
+    const { port } = await start(({ url }, response) => {
+      urls.push(url);
+      // Without a length, Node would close the connection in any case.
+      setTimeout(() => response.writeHead(200, { "content-length": "2" }).end("ok"), 20);
+    });
     const head = "POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: Chunked\r\n\r\n";
-    expect(await talk(port, `${head}0\r\n\r\n`)).toMatch(
-      /^HTTP\/1\.1 200 OK\r\n(.+\r\n)*Connection: close\r\n/,
-    );
+    const next = "GET /next HTTP/1.0\r\nConnection: keep-alive\r\n\r\n";
+    const answer = await talk(port, `${head}0\r\n\r\n${next}`);
+    expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n(.+\r\n)*Connection: close\r\n/);
+    expect([answer.match(/HTTP\/1\.1 /g), urls]).toEqual([["HTTP/1.1 "], ["/"]]);
   });
 
   test("closes the connection without a response when bytes that are not HTTP follow a pending call", async () => {
