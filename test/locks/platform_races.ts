@@ -243,7 +243,7 @@ export const platformRaces: Record<string, RaceRow[]> = {
     resendRace("that another call resends", "409 delivery_under_way", (_, id) => ({
       holds: ["select from webhook_deliveries where delivery_id = $1 for share", id],
       meanwhile: [
-        "update webhook_deliveries set state = 'pending', next_attempt_at = now(), settled_at = null where delivery_id = $1",
+        "update webhook_deliveries set state = 'pending', next_attempt_at = created_at, settled_at = null where delivery_id = $1",
         id,
       ],
     })),

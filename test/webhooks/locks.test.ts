@@ -123,7 +123,7 @@ describe("a delivery", () => {
     [
       "delivery_under_way",
       "if it is resent meanwhile",
-      `update webhook_deliveries set state = 'pending', settled_at = null, next_attempt_at = now()
+      `update webhook_deliveries set state = 'pending', settled_at = null, next_attempt_at = created_at
        where delivery_id = $1`,
       (id: string) => id,
     ],
