@@ -28,7 +28,7 @@ const OVERLONG_DOT = /\xc0\xae|\xe0\x80\xae/g;
 const OTHER_SEPARATORS = /\\|\xc0\xaf|\xe0\x80\xaf/g;
 const MOST_ENCODINGS = 3;
 
-/** What servers cut off a segment: parameters, a query, a fragment, and spaces at the end (Windows). */
+/** Parts of a segment that servers ignore: parameters, query, fragment, and spaces at the end (Windows). */
 const AFTER_SEGMENT = /[;?#][^/]*|(?<! ) +(?=\/|$)/g;
 
 /** The rule that {@link hidesDotSegment} checks, as the end of a message. */
