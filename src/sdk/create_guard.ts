@@ -155,12 +155,12 @@ export function createGuard(guardSettings: GuardSettings): Guard {
     const question = await prepare(call);
     if ("cause" in question) {
       const isUnread = question.cause === "unbindable_payload" && call.unreadBody === true;
-      if (isUnread) settings.onFault({ kind: "body_not_read" });
+      if (isUnread) settings.onFault({ kind: "body_not_read", request: call.request });
       return refuse({ ...question, askedAt }, question.cause);
     }
     const asked = { ...question, askedAt };
     const ruling = rule(await send("verify", question.key, question.body));
-    const fault = faultOf(ruling, { ...question, described: call.described });
+    const fault = faultOf(ruling, { ...question, described: call.described, request: call.request });
     if (fault !== undefined) settings.onFault(fault);
     if (ruling.finding !== "allow") return refuse(asked, ruling.finding, ruling);
     const isReplay = question.operation !== undefined && ruling.answer.replayed === true;

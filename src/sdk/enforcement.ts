@@ -4,6 +4,7 @@ import { type Exchange, MAX_ANSWER_BYTES } from "./service/exchange.ts";
 /**
  * The result of a call to verify, one value for each row of the enforcement table (specification §4).
  * `invalid_scope` is a fault of the application: the service did not accept the required scope.
+ * `invocation_conflict` is a fault of the caller: it used one invocation id for two actions.
  */
 export type Finding =
   | "allow"
@@ -13,6 +14,7 @@ export type Finding =
   | "unparseable"
   | "bad_proof"
   | "invalid_scope"
+  | "invocation_conflict"
   | "unexpected_status"
   | "timeout"
   | "network"
@@ -55,6 +57,13 @@ export const NO_DECISION: Refusal = Object.freeze({
   message: "Authority could not be verified; nothing was done",
 });
 
+/** Refusal with 503 that a repetition cannot change: the invocation id belongs to another action. */
+const CONFLICT: Refusal = Object.freeze({
+  status: 503,
+  code: "invocation_conflict",
+  message: "The invocation id was used for another action; nothing was done",
+});
+
 /**
  * Applies the enforcement table to verify's response (specification §4). Permits execution only for status
  * 200 with the decision `allow`.
@@ -67,6 +76,9 @@ export function rule(exchange: Exchange): Ruling {
     return refuse("invalid_scope", status, answer ?? {}, NO_DECISION);
   }
   if (status === 400) return refuse("bad_proof", status, answer ?? {}, NO_AUTHORITY);
+  if (status === 409 && errorCodeOf(answer) === "invocation_conflict") {
+    return refuse("invocation_conflict", status, answer ?? {}, CONFLICT);
+  }
   if (status !== 200) return refuse("unexpected_status", status, answer ?? {}, NO_DECISION);
   if (answer === undefined) return refuse("unparseable", status, {}, NO_DECISION);
   switch (answer.decision) {

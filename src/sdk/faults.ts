@@ -7,9 +7,14 @@ import { type BoundMember, differencesOf, type Operation } from "./operation.ts"
  * - `verification_failed`: the service did not decide, for the reason `cause`
  * - `proof_for_other_operation`: the proof was not made for the route's `operation`. `differs` names the
  *  members that differ, if the agent described its proof; `operation` alone means that the route has none.
- *  Callers can cause it, and an agent's description is not proven
+ *  Callers can cause it, and an agent's description is not proven. `isDescribed`: whether the header
+ *  `X-Service-Operation` arrived
+ * - `invocation_conflict`: one invocation id came with two different actions. Callers can cause it
+ * - `credits_exhausted`: the account of the API key has no credit for a decision
  * - `body_not_read`: a request to a bound route had a body that no parser had read, or of a type to which no
  *  proof can be bound. Callers can cause it
+ *
+ * `request` is the method and the path of the request, without its query.
  * - an outcome, a scope or the setting `verifier` was not accepted, the service did not return the verifier's
  *  identity, or a function of the settings failed
  */
@@ -25,8 +30,12 @@ export type GuardFault =
       requiredScope: string;
       operation: Operation | undefined;
       differs: readonly (BoundMember | "operation")[] | undefined;
+      isDescribed: boolean;
+      request: string | undefined;
     }
-  | { kind: "body_not_read" }
+  | { kind: "invocation_conflict"; code: string; request: string | undefined }
+  | { kind: "credits_exhausted"; status: number; code: string | undefined }
+  | { kind: "body_not_read"; request: string | undefined }
   | { kind: "verifier_not_read"; status: number | undefined }
   | { kind: "record_not_retained"; error: unknown }
   | { kind: "principals_not_read"; error: unknown };
@@ -35,6 +44,8 @@ const HINTS: Readonly<Record<GuardFault["kind"], string>> = {
   key_refused: "the service refused the API key. Use a verify key of your platform's connection",
   verifier_not_accepted: "the API key belongs to another verifier than the setting verifier",
   verification_failed: "the service did not decide. Check baseUrl",
+  invocation_conflict: "one invocation id came with two actions. Agents need a new id for each action",
+  credits_exhausted: "the account of the API key has no credit, so the service does not decide",
   proof_for_other_operation:
     "a request had a proof of another operation than its route's. Compare the agent's call with the route",
   body_not_read:
@@ -46,7 +57,18 @@ const HINTS: Readonly<Record<GuardFault["kind"], string>> = {
   record_not_retained: "the function retain failed",
   principals_not_read: "the function principals failed",
 };
-const SHOWN = ["status", "code", "cause", "requiredScope", "differs"];
+const UNDESCRIBED =
+  "The request had no header X-Service-Operation, which names what differs. See whether a proxy removes it";
+const SHOWN = ["request", "status", "code", "cause", "requiredScope", "differs"];
+/** Characters that a line of a log must not contain, because callers choose the path. */
+const UNSHOWN = /[^\x21-\x7e]/g;
+const MOST_SHOWN = 200;
+
+/** Returns method and path for a log: without query, control characters and spaces, and shortened. */
+export function shownRequest(method: string | undefined, target: string): string {
+  const [path = ""] = target.split("?", 1);
+  return `${method} ${path.slice(0, MOST_SHOWN).replace(UNSHOWN, "_")}`;
+}
 
 /**
  * Returns a function that writes the first fault of each kind, and for each set of members that differ, to
@@ -61,12 +83,24 @@ export function warnOnce(): (fault: GuardFault) => void {
     written.add(id);
     const shown = SHOWN.map((name) => (details[name] === undefined ? "" : `, ${name} ${details[name]}`));
     // biome-ignore lint/suspicious/noConsole: an application without onFault has no other place
-    console.warn(`deputize guard: ${kind}${shown.join("")}: ${HINTS[kind]}. Set onFault to see each fault.`);
+    console.warn(
+      `deputize guard: ${kind}${shown.join("")}: ${hintOf(fault)}. Set onFault to see each fault.`,
+    );
   };
 }
 
-/** The question of the guard, and the description that the agent gave of its proof. */
-type Asked = { requiredScope: string; operation: Operation | undefined; described: string | undefined };
+function hintOf(fault: GuardFault): string {
+  const isUnnamed = fault.kind === "proof_for_other_operation" && fault.differs === undefined;
+  return isUnnamed && !fault.isDescribed ? `${HINTS[fault.kind]}. ${UNDESCRIBED}` : HINTS[fault.kind];
+}
+
+/** The question of the guard, and what the request shows of itself. */
+type Asked = {
+  requiredScope: string;
+  operation: Operation | undefined;
+  described: string | undefined;
+  request: string | undefined;
+};
 
 /** Returns the fault of the application, the agent or the service that verify's response shows, if any. */
 export function faultOf(ruling: Ruling, asked: Asked): GuardFault | undefined {
@@ -74,9 +108,10 @@ export function faultOf(ruling: Ruling, asked: Asked): GuardFault | undefined {
   const { requiredScope } = asked;
   if (finding === "bad_proof") return bindingFaultOf(ruling, asked);
   if (finding === "invalid_scope") return { kind: "scope_not_accepted", requiredScope };
-  // Callers can cause 409, with the id of an earlier action.
-  if (refusal !== NO_DECISION || finding === "indeterminate" || status === 409) return undefined;
   const code = errorCodeOf(answer);
+  if (finding === "invocation_conflict") return { kind: finding, code: finding, request: asked.request };
+  if (refusal !== NO_DECISION || finding === "indeterminate") return undefined;
+  if (status === 402) return { kind: "credits_exhausted", status, code };
   if (code === "verifier_mismatch" && status === 403) return { kind: "verifier_not_accepted", status, code };
   if (isRefusedKey(status)) return { kind: "key_refused", status, code };
   return { kind: "verification_failed", cause: finding, status, code };
@@ -89,15 +124,16 @@ export function isRefusedKey(status: number | undefined): status is 401 | 403 {
 
 function bindingFaultOf(
   { answer }: Ruling,
-  { requiredScope, operation, described }: Asked,
+  { requiredScope, operation, described, request }: Asked,
 ): GuardFault | undefined {
   const code = errorCodeOf(answer);
+  const seen = { requiredScope, operation, isDescribed: described !== undefined, request };
   const found = operation && differencesOf(described, operation, requiredScope);
   const kind = "proof_for_other_operation";
   if (code === "session_context_mismatch") {
-    return { kind, code, requiredScope, operation, differs: operation === undefined ? ["operation"] : found };
+    return { kind, code, ...seen, differs: operation === undefined ? ["operation"] : found };
   }
   // A proof for another verifier has a challenge that this connection does not know.
   const isOther = code === "invalid_challenge" && found !== undefined;
-  return isOther ? { kind, code, requiredScope, operation, differs: found } : undefined;
+  return isOther ? { kind, code, ...seen, differs: found } : undefined;
 }

@@ -33,11 +33,13 @@ export type AuthorizeCall = {
    * it only to name what differs, for `onFault`.
    */
   described?: string | undefined;
+  /** Method and path of the request, without its query. The guard uses it only for `onFault`. */
+  request?: string | undefined;
 };
 
 const CALL: Known<AuthorizeCall> = {
   ...{ requiredScope: true, proof: true, payload: true, operation: true },
-  ...{ context: true, principals: true, unreadBody: true, described: true },
+  ...{ context: true, principals: true, unreadBody: true, described: true, request: true },
 };
 const OPERATION: Known<OperationInput> = {
   ...{ action: true, invocationId: true, agentId: true, resourceId: true },

@@ -3,6 +3,7 @@ import type { Authority, Authorization } from "./authority.ts";
 import type { Challenge } from "./challenges.ts";
 import type { Guard } from "./create_guard.ts";
 import { NO_AUTHORITY, type Refusal } from "./enforcement.ts";
+import { shownRequest } from "./faults.ts";
 import type { OperationInput } from "./operation.ts";
 import type { ProofSource } from "./proof.ts";
 import { type AuthorizeCall, demandScope } from "./question.ts";
@@ -122,6 +123,7 @@ export async function authorizeRequest<Request extends object>(
       : undefined,
     context: route.context?.(request),
     described: headerOf(guard, view, "operation"),
+    request: shownRequest(view.message.method, view.target),
   });
   if (authorization.allowed) authorities.set(request, authorization.authority);
   return authorization;

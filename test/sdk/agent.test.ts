@@ -186,6 +186,18 @@ describe("agent.fetch to a guarded application", () => {
     expect(shop.handled).toHaveLength(1);
   });
 
+  test("sends an invocation id of another action once, and the guard reports the fault", async () => {
+    const agent = agentOf(app);
+    const init = { scope, body: order, invocationId: "order-78" };
+    expect((await agent.fetch(`${shop.url}/orders`, init)).status).toBe(200);
+    const other = agent.fetch(`${shop.url}/orders?fast=1`, { ...init, body: { ...order, count: 300 } });
+    await expect(other).rejects.toMatchObject({ name: "AgentError", code: "invocation_conflict" });
+    expect([shop.requests, shop.handled.length]).toEqual([2, 1]);
+    expect(shop.guardFaults).toEqual([
+      { kind: "invocation_conflict", code: "invocation_conflict", request: "POST /orders" },
+    ]);
+  });
+
   test("throws a typed error for authority that is missing, revoked, or not accepted", async () => {
     const own = await world.application(["payments:send"]);
     const mapped = { verifiers: { [shop.url]: verifierOf(app) } };
@@ -231,6 +243,8 @@ describe("agent.fetch to a guarded application", () => {
         requiredScope: scope,
         operation: expect.objectContaining({ verifier_id: app.platform.connectionId }),
         differs: [member],
+        isDescribed: true,
+        request: `${member === "action" ? "PUT" : "POST"} /orders`,
       });
     }
     const another = tampering(header("x-service-invocation-id", "another"));

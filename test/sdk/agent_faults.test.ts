@@ -239,6 +239,13 @@ describe("an agent whose application answers in the form of a refusal", () => {
     expect(callsOf("/orders")).toHaveLength(3);
   });
 
+  test("stops after the refusal of an invocation id that another action has used", async () => {
+    application = answering(503, refused("invocation_conflict", 503));
+    const refusing = call({ invocationId: "i-1" });
+    await expect(refusing).rejects.toMatchObject({ name: "AgentError", code: "invocation_conflict" });
+    expect(callsOf("/orders")).toHaveLength(1);
+  });
+
   test("reads a refusal that arrives in parts", async () => {
     const text = httpText(403, JSON.stringify(refused("not_delegated", 403)));
     application = (socket) => {

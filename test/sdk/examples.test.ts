@@ -89,7 +89,7 @@ test("every example in the documentation compiles in strict TypeScript", async (
       files[name] = `${GIVEN[`${page} ${heading}`] ?? ""}\n${code}`;
     }
   }
-  expect(Object.keys(files).length).toBe(11);
+  expect(Object.keys(files).length).toBe(12);
   const wrong = 'import { createGuard } from "deputize/guard"; createGuard({ baseUrl, apiKey: 5 });';
   const found = await complaints({ ...files, "wrong.ts": `const baseUrl = ""; ${wrong}` });
   expect(found.split("\n").filter((line) => /^\S/.test(line))).toEqual([

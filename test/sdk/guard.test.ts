@@ -220,11 +220,33 @@ describe("a fault", () => {
   test("follows no refusal that a caller can cause", async () => {
     const faults: GuardFault[] = [];
     const guard = guardWith({ verifier, onFault: (each) => faults.push(each) });
-    for (const status of [400, 409]) {
-      world.stub.respond(answering(status, { error: { code: "invocation_conflict", status } }));
-      expect(await guard.authorize({ ...call, operation })).toMatchObject({ allowed: false });
-    }
+    world.stub.respond(answering(400, { error: { code: "invalid_challenge", status: 400 } }));
+    expect(await guard.authorize({ ...call, operation })).toMatchObject({ allowed: false });
     expect(faults).toEqual([]);
+  });
+
+  test("names the request's method and path, and a missing description, but no query", async () => {
+    const warned = vi.spyOn(console, "warn").mockImplementation(() => undefined);
+    const guard = createGuard({ baseUrl: world.stub.url, apiKey: "dpz_key", verifier });
+    const serve = guardFetch(guard, { requiredScope, operation: true }, () => new Response());
+    const headers = { "x-service-proof": proof.proof_bundle.agent_id, "x-service-agent-id": "a" };
+    const refusals = [
+      ["session_context_mismatch", 400, "inv-1"],
+      ["invocation_conflict", 409, "inv-2"],
+    ] as const;
+    for (const [code, status, id] of refusals) {
+      world.stub.respond(answering(status, { error: { code, status } }));
+      const given = { method: "POST", headers: { ...headers, "x-service-invocation-id": id } };
+      expect((await serve(new Request("https://shop.example/orders/7?token=x", given))).ok).toBe(false);
+    }
+    const lines = warned.mock.calls.map(([line]) => String(line));
+    warned.mockRestore();
+    const [other, conflict] = lines;
+    expect(other).toMatch(
+      /: proof_for_other_operation, request POST \/orders\/7, code .* X-Service-Operation, which/,
+    );
+    expect(conflict).toMatch(/: invocation_conflict, request POST \/orders\/7, code invocation_conflict: /);
+    expect(lines.join()).not.toContain("token");
   });
 
   test("goes to the console once for each kind without onFault, and contains no secret", async () => {

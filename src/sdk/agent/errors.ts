@@ -128,6 +128,10 @@ export const REFUSALS: Readonly<Record<string, readonly [ErrorClass, string]>> =
   ceiling_exceeded: [Denied, DENIED],
   no_authority_demonstrated: [NotProven, NOT_PROVEN],
   invocation_replayed: [Replayed, "This invocation was decided before. Nothing was done again."],
+  invocation_conflict: [
+    AgentError,
+    "The invocation id was used for another action. Nothing was done. Use a new id for each action.",
+  ],
   verification_unavailable: [Unavailable, "The authority could not be verified. Nothing was done."],
 };
 

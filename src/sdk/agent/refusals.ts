@@ -27,7 +27,7 @@ function refusalOf(text: Buffer, responseStatus: number, invocationId: string): 
     const json: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(text));
     const { error, invocation_id, evaluation_id } = Object(json) as Record<string, unknown>;
     const { code, status } = Object(error) as { code?: unknown; status?: unknown };
-    const expected = code === "verification_unavailable" ? 503 : 403;
+    const expected = code === "verification_unavailable" || code === "invocation_conflict" ? 503 : 403;
     const isOwn = invocation_id === invocationId;
     if (!isOwn || status !== expected || responseStatus !== expected) return undefined;
     return refusalError(code, invocationId, evaluation_id);

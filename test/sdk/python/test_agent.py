@@ -120,6 +120,14 @@ def test_returns_other_answers_of_the_application(
     assert len(presented(service)) == 1
 
 
+def test_stops_after_an_invocation_id_of_another_action(service: Service) -> None:
+    service.answer = answering(refusal(503, "invocation_conflict"))
+    with pytest.raises(AgentError, match="invocation_conflict") as found:
+        agent_of(service).fetch(service.url, scope=SCOPE)
+    assert type(found.value) is AgentError
+    assert len(presented(service)) == 1
+
+
 def test_repeats_only_what_was_not_done(service: Service) -> None:
     service.answer = answering(refusal(503, "verification_unavailable"))
     with pytest.raises(Unavailable):

@@ -83,17 +83,19 @@ def test_names_what_differs_to_the_developer_only(service: Service, caplog: pyte
     service.answer = lambda _: [http(400, {"error": {"code": code, "message": "", "status": 400}})]
     described = {"x-service-operation": "action=9aee6b1b, resource_id=7902699b"}
     for headers in (described, described, {}):
-        refused = post(app, "/orders/7/refund", "{}", {**JSON, **PROOF, **headers})
+        refused = post(app, "/orders/7/refund?token=1", "{}", {**JSON, **PROOF, **headers})
         assert (refused.status_code, "action" in refused.json()["error"]) == (403, False)
         assert list(refused.json()) == ["error", "invocation_id"]
     post(app, "/orders", '{"amount":5}', {**JSON, **PROOF})
     lines = [record.getMessage().split(":") for record in caplog.records if record.name == "deputize.guard"]
-    start = " proof_for_other_operation, code session_context_mismatch, required_scope data"
+    start = " proof_for_other_operation, request POST {}, code session_context_mismatch, required_scope data"
+    refund = start.format("/orders/7/refund")
     assert [line[1:3] for line in lines] == [
-        [start, "write, differs action"],
-        [start, "write"],
-        [start, "write, differs operation"],
+        [refund, "write, differs action"],
+        [refund, "write"],
+        [start.format("/orders"), "write, differs operation"],
     ]
+    assert ["no header X-Service-Operation" in line[3] for line in lines] == [False, True, False]
 
 
 def test_reads_no_body_without_a_proof_and_no_large_one(service: Service) -> None:

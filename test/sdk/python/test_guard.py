@@ -393,9 +393,10 @@ def test_warns_once_of_each_kind_of_fault(service: Service, caplog: pytest.LogCa
     unnamed.authorize(BOUND)
     service.answer = lambda _: [http(404, {})]
     unnamed.authorize(CALL)
-    service.answer = lambda _: [http(409, {})]
+    service.answer = lambda _: [http(409, {"error": {"code": "invocation_conflict", "status": 409}})]
     unnamed.authorize(CALL)
     assert [(fault.kind, fault.status, fault.code) for fault in faults] == [
         ("key_refused", 401, "invalid_api_key"),
         ("verification_failed", 404, None),
+        ("invocation_conflict", None, "invocation_conflict"),
     ]

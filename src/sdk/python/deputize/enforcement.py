@@ -12,7 +12,8 @@ from .protocol.strict_json import parse_json
 from .service.exchange import MAX_ANSWER_BYTES, Exchange, Unanswered
 
 # The result of a call to verify, one value for each row of the table. `invalid_scope` is a fault of the
-# application: the service did not accept the required scope.
+# application: the service did not accept the required scope. `invocation_conflict` is a fault of the caller:
+# it used one invocation id for two actions.
 Finding = Literal[
     "allow",
     "deny",
@@ -21,6 +22,7 @@ Finding = Literal[
     "unparseable",
     "bad_proof",
     "invalid_scope",
+    "invocation_conflict",
     "unexpected_status",
     "timeout",
     "network",
@@ -63,6 +65,10 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 NO_AUTHORITY = Refusal(403, "no_authority_demonstrated", "No authority was demonstrated for this action")
 NO_DECISION = Refusal(503, "verification_unavailable", "Authority could not be verified; nothing was done")
+# A repetition cannot change it: the invocation id belongs to another action.
+_CONFLICT = Refusal(
+    503, "invocation_conflict", "The invocation id was used for another action; nothing was done"
+)
 
 
 def rule(exchange: Exchange) -> Ruling:
@@ -73,6 +79,8 @@ def rule(exchange: Exchange) -> Ruling:
     if exchange.status == 200:
         return _decided(answer)
     fields = _NOTHING if answer is None else answer
+    if exchange.status == 409 and error_code_of(fields) == "invocation_conflict":
+        return Ruling("invocation_conflict", 409, fields, _CONFLICT)
     if exchange.status != 400:
         return Ruling("unexpected_status", exchange.status, fields, NO_DECISION)
     if error_code_of(fields) == "invalid_scope":

@@ -1,8 +1,9 @@
 """Faults that the application's developer must know about."""
 
 import logging
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .enforcement import NO_DECISION, Ruling, error_code_of
@@ -19,11 +20,16 @@ class GuardFault:
     - `verification_failed`: the service did not decide, for the reason `cause`
     - `proof_for_other_operation`: the proof was not made for the route's `operation`. `differs` names the
       members that differ, if the agent described its proof; `operation` alone means that the route has none.
-      Callers can cause it, and an agent's description is not proven
+      Callers can cause it, and an agent's description is not proven. `is_described`: whether the header
+      `X-Service-Operation` arrived
+    - `invocation_conflict`: one invocation id came with two different actions. Callers can cause it
+    - `credits_exhausted`: the account of the API key has no credit for a decision
     - `body_not_read`: a request to a bound route had a body of another type than JSON and
       `application/octet-stream`. Callers can cause it
     - an outcome, a scope or the setting `verifier` was not accepted, the service did not return the
       verifier's identity, or a function of the settings failed
+
+    `request` is the method and the path of the request, without its query.
     """
 
     kind: Literal[
@@ -33,6 +39,8 @@ class GuardFault:
         "verifier_not_accepted",
         "verification_failed",
         "proof_for_other_operation",
+        "invocation_conflict",
+        "credits_exhausted",
         "body_not_read",
         "verifier_not_read",
         "record_not_retained",
@@ -47,12 +55,16 @@ class GuardFault:
     cause: str | None = None
     operation: BoundOperation | None = None
     differs: tuple[str, ...] | None = None
+    is_described: bool | None = None
+    request: str | None = None
 
 
 _HINTS: Mapping[str, str] = {
     "key_refused": "the service refused the API key. Use a verify key of your platform's connection",
     "verifier_not_accepted": "the API key belongs to another verifier than the setting verifier",
     "verification_failed": "the service did not decide. Check base_url",
+    "invocation_conflict": "one invocation id came with two actions. Agents need a new id for each action",
+    "credits_exhausted": "the account of the API key has no credit, so the service does not decide",
     "proof_for_other_operation": (
         "a request had a proof of another operation than its route's. Compare the agent's call with the route"
     ),
@@ -63,8 +75,20 @@ _HINTS: Mapping[str, str] = {
     "record_not_retained": "the function retain failed",
     "principals_not_read": "the function principals failed",
 }
+_UNDESCRIBED = (
+    "The request had no header X-Service-Operation, which names what differs. See whether a proxy removes it"
+)
+# Characters that a line of a log must not contain, because callers choose the path.
+_UNSHOWN = re.compile(r"[^\x21-\x7e]")
+_MOST_SHOWN = 200
 _LOG = logging.getLogger("deputize.guard")
 KEY_REFUSED = (401, 403)
+
+
+def shown_request(method: str, target: str | None) -> str:
+    """Returns method and path for a log: without query, control characters and spaces, and shortened."""
+    path = (target or "").split("?", 1)[0]
+    return f"{method} {_UNSHOWN.sub('_', path[:_MOST_SHOWN])}"
 
 
 def warn_once() -> Callable[[GuardFault], object]:
@@ -79,6 +103,7 @@ def warn_once() -> Callable[[GuardFault], object]:
             return
         logged.add((fault.kind, fault.differs))
         shown = {
+            "request": fault.request,
             "status": fault.status,
             "code": fault.code,
             "cause": fault.cause,
@@ -86,25 +111,34 @@ def warn_once() -> Callable[[GuardFault], object]:
             "differs": fault.differs and ",".join(fault.differs),
         }
         text = "".join(f", {name} {value}" for name, value in shown.items() if value is not None)
-        _LOG.warning(
-            "deputize guard: %s%s: %s. Set on_fault to see each fault.", fault.kind, text, _HINTS[fault.kind]
-        )
+        hint = _HINTS[fault.kind]
+        if fault.is_described is False and fault.differs is None:
+            hint = f"{hint}. {_UNDESCRIBED}"
+        _LOG.warning("deputize guard: %s%s: %s. Set on_fault to see each fault.", fault.kind, text, hint)
 
     return warn
 
 
 def fault_of(
-    ruling: Ruling, required_scope: str, operation: BoundOperation | None, described: str | None
+    ruling: Ruling,
+    required_scope: str,
+    operation: BoundOperation | None,
+    described: str | None,
+    request: str | None = None,
 ) -> GuardFault | None:
     """Returns the fault of the application, the agent or the service that verify's response shows, if any."""
     if ruling.finding == "bad_proof":
-        return _binding_fault_of(ruling, required_scope, operation, described)
+        fault = _binding_fault_of(ruling, required_scope, operation, described)
+        return fault and replace(fault, is_described=described is not None, request=request)
     if ruling.finding == "invalid_scope":
         return GuardFault("scope_not_accepted", required_scope=required_scope)
-    # Callers can cause 409, with the id of an earlier action.
-    if ruling.refusal is not NO_DECISION or ruling.finding == "indeterminate" or ruling.status == 409:
+    if ruling.finding == "invocation_conflict":
+        return GuardFault("invocation_conflict", code=ruling.finding, request=request)
+    if ruling.refusal is not NO_DECISION or ruling.finding == "indeterminate":
         return None
     status, code = ruling.status, error_code_of(ruling.answer)
+    if status == 402:
+        return GuardFault("credits_exhausted", status=status, code=code)
     if code == "verifier_mismatch" and status == 403:
         return GuardFault("verifier_not_accepted", status=status, code=code)
     if status in KEY_REFUSED:

@@ -175,7 +175,7 @@ class Guard:
         prepared = await self._prepare(call, is_async)
         if isinstance(prepared, str):
             if prepared == "unbindable_payload" and call.unread_body:
-                self._settings.on_fault(GuardFault("body_not_read"))
+                self._settings.on_fault(GuardFault("body_not_read", request=call.request))
             return await self._refuse(prepared, call.required_scope, None, asked_at, None, is_async)
         question, key = prepared
         scope, operation = question.required_scope, question.operation
@@ -184,7 +184,7 @@ class Guard:
             return await self._refuse(cause, scope, operation, asked_at, ruling, is_async)
 
         ruling = rule(await self._post("verify", key, question.body, self._settings.timeout, is_async))
-        found = fault_of(ruling, scope, operation, call.described)
+        found = fault_of(ruling, scope, operation, call.described, call.request)
         if found is not None:
             self._settings.on_fault(found)
         if ruling.finding != "allow" or ruling.refusal is not None:

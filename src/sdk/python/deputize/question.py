@@ -30,6 +30,7 @@ class AuthorizeCall:
     - `unread_body`: whether the request's body is not in `payload`. A proof cannot be bound to such a body
     - `described`: the header `X-Service-Operation` of the request, in which the agent describes its proof.
       The guard uses it only to name what differs, for `on_fault`
+    - `request`: method and path of the request, without its query. The guard uses it only for `on_fault`
     - `principals`: root ids of the principals who may act with this request, such as the one who is logged
       in. They apply in addition to those of the guard. May be a function that the guard calls after `allow`
     """
@@ -42,6 +43,7 @@ class AuthorizeCall:
     unread_body: bool = False
     described: str | None = None
     principals: Principals | Callable[[], Principals | Awaitable[Principals]] | None = None
+    request: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

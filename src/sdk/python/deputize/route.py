@@ -9,6 +9,7 @@ from typing import Any
 from .authority import Outcome
 from .challenges import Challenge
 from .enforcement import NO_AUTHORITY, Refusal
+from .faults import shown_request
 from .operation import Operation
 from .proof import ProofSource
 from .question import AuthorizeCall, Facts, demand_scope
@@ -107,6 +108,7 @@ def call_of(
         context=None if route.context is None else route.context(request),
         unread_body=body.is_unread and route.payload is None,
         described=view.header("operation"),
+        request=shown_request(view.method, view.target),
     )
 
 

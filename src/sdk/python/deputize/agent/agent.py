@@ -364,7 +364,7 @@ def _refusal_of(response: Response, invocation_id: str) -> AgentError | None:
     if not is_object(error):
         return None
     code = error.get("code")
-    expected = 503 if code == "verification_unavailable" else 403
+    expected = 503 if code in ("verification_unavailable", "invocation_conflict") else 403
     if error.get("status") != expected or response.status != expected:
         return None
     return refusal_error(code, invocation_id, body.get("evaluation_id"))

@@ -108,6 +108,10 @@ REFUSALS: Mapping[str, tuple[type[AgentError], str]] = {
     "ceiling_exceeded": (Denied, _DENIED),
     "no_authority_demonstrated": (NotProven, _NOT_PROVEN),
     "invocation_replayed": (Replayed, "This invocation was decided before. Nothing was done again."),
+    "invocation_conflict": (
+        AgentError,
+        "The invocation id was used for another action. Nothing was done. Use a new id for each action.",
+    ),
     "verification_unavailable": (Unavailable, "The authority could not be verified. Nothing was done."),
 }
 
