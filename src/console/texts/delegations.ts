@@ -218,7 +218,7 @@ const ASKING = {
     other: "Until another time, which you choose below",
   },
   onceHint: (scope: string) =>
-    `Nothing else is approved than “${scope}” for the refused action. Tick it above.`,
+    `Nothing else is approved than “${scope}” for the refused action. Tick it above. The authority ends after 10 minutes. Its limit of one use in 20 minutes makes sure that it counts only once.`,
   askedHint: "Or until the time that was asked for, if the request names one.",
 };
 
