@@ -4,10 +4,17 @@ import { addSeconds, type Clock } from "../clock.ts";
 import type { Database, Transaction } from "../db/database.ts";
 import type { ConnectCodeRow, Consent } from "../db/key_tables.ts";
 import { ApiError } from "../errors.ts";
+import { isOneScript, MIXED_SCRIPTS } from "../input/scripts.ts";
 import { findOwner } from "../platforms/account_owner.ts";
 import type { ActingPerson, MemberRole } from "../route.ts";
 import type { SecretBox } from "../secret_box.ts";
-import { type Approval, findApproval, refuseFewer, requireApproval } from "./approvals.ts";
+import {
+  type Approval,
+  findApproval,
+  findLiveConnection,
+  refuseFewer,
+  requireApproval,
+} from "./approvals.ts";
 import {
   type ConnectRequest,
   findProduct,
@@ -65,9 +72,10 @@ export type ConnectChoice = {
  * a connection nor a key exists before the product exchanges the code. Approving the same request again
  * replaces its code.
  *
- * Throws `not_found`, `invalid_redirect_uri`, `onboarding_incomplete`, `ceiling_exceeded`, `forbidden` as
- * {@link checkMayConnect} does, and `invalid_scopes`, also if the words have changed since the page with
- * `consentHash`.
+ * Throws `invalid_request` for a new name that mixes scripts. The account's own name and that of the existing
+ * connection may do so. Throws `not_found`, `invalid_redirect_uri`, `onboarding_incomplete`,
+ * `ceiling_exceeded`, `forbidden` as {@link checkMayConnect} does, and `invalid_scopes`, also if the words
+ * have changed since the page with `consentHash`.
  */
 export async function approveConnect(
   deps: ConnectDecisionDeps,
@@ -80,6 +88,11 @@ export async function approveConnect(
   checkSameWords(consentHash, shown.consentHash);
   const chosen = chooseScopes(consent.scopes, scopes);
   const { orgName } = await findOwner(deps.db, accountId);
+  const live = await findLiveConnection(deps.db, { accountId, platformId: request.platformId });
+  const customerName = shownName ?? orgName;
+  if (![orgName, live?.shownName].includes(customerName) && !isOneScript(customerName)) {
+    throw new ApiError("invalid_request", `body.shown_name: ${MIXED_SCRIPTS}`);
+  }
   const code = randomBytes(32).toString("base64url");
   const now = deps.clock.now();
   await deps.db.transaction(async (tx) => {
@@ -89,7 +102,7 @@ export async function approveConnect(
       request_id: request.id,
       platform_id: request.platformId,
       customer_account_id: accountId,
-      customer_name: shownName ?? orgName,
+      customer_name: customerName,
       person_id: person.accountId,
       redirect_uri: request.redirectUri,
       code_challenge: request.challenge,

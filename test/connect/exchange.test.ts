@@ -261,6 +261,22 @@ describe("the authentication of a client", () => {
 });
 
 describe("the approval of a request", () => {
+  test("refuses a new name that mixes scripts, and keeps a former one and the account's own", async () => {
+    const mixed = "p\u0430ypal";
+    const person = await api.person();
+    const attempt = async (shownName: string) =>
+      (await exchange(shop, await code(shop, person, { shownName }))).body.org_name;
+    await expect(attempt(mixed)).rejects.toMatchObject({
+      ...{ code: "invalid_request", message: expect.stringContaining("body.shown_name: must not mix") },
+    });
+    expect(await attempt("Бакери")).toBe("Бакери");
+    await customers(shop).where({ customer_account_id: person.accountId }).update({ customer_name: mixed });
+    expect(await attempt(mixed)).toBe(mixed);
+    const own = { account_id: person.accountId };
+    await api.db("accounts").where(own).update({ first_name: "Ольга", last_name: "Smith" });
+    expect(await attempt("Ольга Smith")).toBe("Ольга Smith");
+  });
+
   const refusal = (person: Person, shop: Product, choice: Parameters<typeof code>[2] = {}) =>
     code(shop, person, choice).then(
       () => "approved",
