@@ -11,6 +11,8 @@ import { exampleVariables } from "../example_variables.ts";
 const ROOT = join(import.meta.dirname, "../../..");
 const EXAMPLES = join(ROOT, "docs/examples/mcp");
 const PROGRAMS = ["server.mjs", "agent.mjs"];
+/** Other files that pin versions of clients and gateways. */
+const PINS = ["python_environments", "mcp/vercel.slow.test", "mcp/gateways.slow.test"];
 const run = promisify(execFile);
 const world = proofApi();
 
@@ -39,6 +41,21 @@ afterAll(() => rm(project, { recursive: true, force: true }));
 test("the page on MCP shows the examples that this test runs", async () => {
   const shown = (await codeBlocks("docs/mcp.md")).map(({ code }) => code);
   for (const name of PROGRAMS) expect(shown).toContain(await readFile(join(EXAMPLES, name), "utf8"));
+});
+
+test("the page on MCP names the versions of clients and gateways that the tests pin", async () => {
+  const page = await readFile(join(ROOT, "docs/mcp.md"), "utf8");
+  const [, section = ""] = page.split("## Who passes proofs on");
+  const rows = [...section.matchAll(/^\| `(\S+)` \((?:npm|PyPI)\) \| (\S+) \|/gm)];
+  const pins = ["package.json", ...PINS.map((name) => `test/sdk/${name}.ts`)];
+  const text = (await Promise.all(pins.map((name) => readFile(join(ROOT, name), "utf8")))).join();
+  const forms = rows.map(([, name, version]) => [
+    `"${name}": "${version}"`,
+    `"${name}@${version}"`,
+    `"${name}==${version}"`,
+  ]);
+  expect(rows.length).toBeGreaterThan(8);
+  expect(forms.filter((each) => !each.some((form) => text.includes(form)))).toEqual([]);
 });
 
 test("the example agent calls the example server over stdio, until the person revokes", async () => {
