@@ -48,7 +48,7 @@ afterAll(() => rm(home, { recursive: true, force: true }));
 
 test.skipIf(missing !== undefined).each(Object.keys(GATEWAYS) as (keyof typeof GATEWAYS)[])(
   "%s passes a proof and a refusal on between a client and a guarded server",
-  { timeout: 60_000 },
+  { timeout: 240_000 },
   async (name) => {
     tools.paid = [];
     const { platform, agentId, person } = app;

@@ -80,7 +80,7 @@ beforeAll(async () => {
 
 test.skipIf(python.missing !== undefined)(
   "the example agent in Python calls the example server, until the person revokes",
-  { timeout: 60_000 },
+  { timeout: 240_000 },
   async () => {
     const application = await world.application();
     const { person, certId } = application;
@@ -156,7 +156,7 @@ describe.skipIf(python.missing !== undefined).each(KINDS)("a guarded Python serv
         .join("outcomes as o", "o.event_id", "i.event_id")
         .where({ "i.invocation_id": invocation_id })
         .first("o.outcome");
-    await expect.poll(outcome, { timeout: 10_000 }).toEqual({ outcome: "executed" });
+    await expect.poll(outcome, { timeout: 60_000 }).toEqual({ outcome: "executed" });
   });
 
   test("refuses a proof of other input, and needs a proof for each round: attack 1", async () => {

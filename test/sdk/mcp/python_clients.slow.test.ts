@@ -64,7 +64,7 @@ const pay = (more: Partial<Step> = {}): Step => ({ name: "send_payment", argumen
 const paid = (of = app) => ({ text: expect.stringMatching(`^paid .*for ${of.person.humanId}$`) });
 const refused = (code: string) => ({ is_error: true, entry: { code } });
 
-describe.skipIf(missing !== undefined)("a Python client", { timeout: 60_000 }, () => {
+describe.skipIf(missing !== undefined)("a Python client", { timeout: 240_000 }, () => {
   const servers: Record<string, () => Promise<Record<string, string>>> = {};
   const stops: (() => unknown)[] = [];
 
@@ -134,11 +134,11 @@ describe.skipIf(missing !== undefined)("a Python client", { timeout: 60_000 }, (
       const asker = spawn("python3", args, { env, stdio: ["ignore", "pipe", "ignore"] });
       const lines: unknown[] = [];
       createInterface({ input: asker.stdout }).on("line", (line) => lines.push(JSON.parse(line)));
-      await expect.poll(() => lines[0], { timeout: 20_000 }).toEqual({ asked: expect.any(String) });
+      await expect.poll(() => lines[0], { timeout: 60_000 }).toEqual({ asked: expect.any(String) });
       const { asked } = lines[0] as { asked: string };
       const approved = await approve(without.person, asked, [SCOPE], { once: true });
       expect(approved.status, approved.text).toBe(200);
-      await expect.poll(() => lines[1], { timeout: 20_000 }).toMatchObject(paid(without));
+      await expect.poll(() => lines[1], { timeout: 60_000 }).toMatchObject(paid(without));
     },
   );
 });

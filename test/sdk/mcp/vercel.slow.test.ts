@@ -28,7 +28,7 @@ beforeEach(() => {
 
 test.skipIf(installed.missing !== undefined).each(["SDK 1.x over HTTP", "SDK 2.x over HTTP"] as const)(
   "Vercel's MCP client with the transport wrapper runs an allowed call at a server of %s",
-  { timeout: 30_000 },
+  { timeout: 240_000 },
   async (name) => {
     const path = join(`${installed.folder}`, "node_modules/@ai-sdk/mcp/dist/index.js");
     const { createMCPClient } = (await import(path)) as Vercel;
