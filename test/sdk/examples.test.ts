@@ -8,7 +8,7 @@ import { codeBlocks } from "../support/markdown.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const TSC = join(ROOT, "node_modules/.bin/tsc");
-const LINKED = ["@types/node", "@types/express", "@types/koa", "@koa/router", "fastify"];
+const LINKED = ["@types/node", "@types/express", "@types/koa", "@koa/router", "fastify", "hono", "zod"];
 const OPTIONS = {
   strict: true,
   noEmit: true,
