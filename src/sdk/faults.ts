@@ -13,10 +13,10 @@ import { type BoundMember, differencesOf, type Operation } from "./operation.ts"
  * - `credits_exhausted`: the account of the API key has no credit for a decision
  * - `body_not_read`: a request to a bound route had a body that no parser had read, or of a type to which no
  *  proof can be bound. Callers can cause it
- *
- * `request` is the method and the path of the request, without its query.
  * - an outcome, a scope or the setting `verifier` was not accepted, the service did not return the verifier's
  *  identity, or a function of the settings failed
+ *
+ * `request` is the method and the path of the request, without its query.
  */
 export type GuardFault =
   | { kind: "outcome_not_reported"; invocationId: string; outcome: string; status: number | undefined }
