@@ -132,9 +132,6 @@ describe("operations and invalid bodies", () => {
     ["not UTF-8", Buffer.concat([Buffer.from(`{"${MARKER}`), Buffer.from([0xff]), Buffer.from('":1}')])],
     ["a lone surrogate", `{"${MARKER}":"${MARKER}\\ud800"}`],
     ["a NUL in a name", `{"${MARKER}\\u0000":1}`],
-    ["a number that is too large", `{"${MARKER}":1e${MARKED_NUMBER}}`],
-    ["a fraction that is too small", `{"n":-0.${MARKED_NUMBER}e99999}`],
-    ["a number of 400 digits", `{"n":${MARKED_NUMBER.repeat(40)}}`],
     ["over 256 kB", JSON.stringify({ [MARKER]: MARKER.repeat(26_215) })],
   ];
   // Standards of OAuth demand forms, and another form of the refusal.

@@ -172,7 +172,7 @@ describe.skipIf(python.missing !== undefined).each(KINDS)("a guarded Python serv
     const { currency: _, ...given } = PAYMENT;
     const first = await entryOf({ arguments: given }, { action: "bank/confirm_payment" });
     // The service has decided this invocation, and decides no other input under its id.
-    const again = refusal("verification_unavailable");
+    const again = refusal("invocation_conflict");
     expect(await call(bank, given, first, "confirm_payment")).toMatchObject(again);
     const proven = await connect(MODERN, undefined, proving);
     expect(await call(proven, given, undefined, "confirm_payment")).toMatchObject(paid());
