@@ -175,7 +175,7 @@ test("the relay has no open transaction while the bus works", async () => {
   bus.publish = async () => {
     const { rows } = await home.database.raw(
       `select state from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
-       and (xact_start is not null or state like 'idle in transaction%')`,
+       and backend_type = 'client backend' and (xact_start is not null or state like 'idle in transaction%')`,
     );
     open.push(...rows);
   };
