@@ -20,7 +20,7 @@ export function headViolation(request: IncomingMessage): ApiError | undefined {
   return fault === undefined ? undefined : new ApiError("invalid_request", fault);
 }
 
-/** Returns whether a proxy that knows only HTTP/1.0 sees another end of the request (RFC 9112 §6.1). */
+/** Returns whether a proxy that knows only HTTP/1.0 may see another end of the request (RFC 9112 §6.1). */
 export function hasDoubtfulEnd({ httpVersion, headers }: IncomingMessage): boolean {
   return httpVersion === "1.0" && headers["transfer-encoding"] !== undefined;
 }

@@ -1,7 +1,6 @@
 import { CONNECT } from "./from_0032_connect.ts";
 import { KEYS } from "./from_0032_keys.ts";
 import { OAUTH } from "./from_0032_oauth.ts";
-import { proposalEnds } from "./from_0033.ts";
 
 /** A condition for rows whose maker still acts for the account. */
 const stays = (maker: string, account: string) => `(
@@ -260,6 +259,18 @@ export const mailsAndMakers = {
     },
     { name: "notices_account", table: "notices", on: "(account_id, type, created_at)" },
   ],
+};
+
+/** The ends of proposals to connect products, for the mails to the members who proposed them. */
+const proposalEnds = {
+  name: "0033_proposal_ends",
+  sql: `
+alter table connect_proposals
+  -- When the proposal was declined, or was found to have lapsed. Null: it waits, or was approved.
+  add column ended_at timestamptz,
+  -- The member who declined it. No reference, because the account may be deleted later. Null: it lapsed.
+  add column declined_by uuid;
+`,
 };
 
 /** The migrations of this file, in order. A new one goes to the end. */

@@ -106,7 +106,7 @@ export async function startServer(
   const networkAt = ({ remoteAddress }: Socket) =>
     networkOf(limits.clientOf(remoteAddress) ?? remoteAddress ?? "");
   let draining = false;
-  /** Sockets that close after the response to a request whose end a proxy may see elsewhere. */
+  /** Sockets that close after the current response, because a proxy may see another end of its request. */
   const doubtful = new WeakSet<Socket>();
   const server = createServer(
     {
@@ -120,10 +120,11 @@ export async function startServer(
     },
     (request, response) => {
       const { socket } = request;
-      // What follows such a request may be a part of it for a proxy.
+      // A proxy may have sent these bytes as a part of the earlier request.
       if (doubtful.has(socket)) return;
-      if (hasDoubtfulEnd(request)) doubtful.add(socket);
-      if (draining || doubtful.has(socket)) response.shouldKeepAlive = false;
+      const isDoubtful = hasDoubtfulEnd(request);
+      if (isDoubtful) doubtful.add(socket);
+      if (draining || isDoubtful) response.shouldKeepAlive = false;
       pending.take(request, response, {
         serve() {
           const error = headViolation(request);

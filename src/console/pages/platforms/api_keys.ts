@@ -32,11 +32,8 @@ type Loaded = {
 /** Reads all valid keys of a connection, and the ended keys on the same pages of the list. */
 export async function listKeys(visit: Pick<Visit, "call" | "params" | "now">): Promise<KeyAnswer[]> {
   const keys: KeyAnswer[] = [];
-  const {
-    call,
-    params: { connection_id = "" },
-  } = visit;
-  const params = { connection_id };
+  const { call } = visit;
+  const params = { connection_id: visit.params.connection_id ?? "" };
   let cursor: string | undefined;
   do {
     const read = await call("list_api_keys", { params, query: { limit: "100", cursor } });
