@@ -54,6 +54,26 @@ describe("the mail about the outcome of a proposal", () => {
     }
   });
 
+  test("reaches nobody who decided their own proposal, as an approver since then", async () => {
+    const { owner, developer } = await organization();
+    const [first, second] = [
+      await propose(developer.acting),
+      await propose(developer.acting, ["data:read"], await product()),
+    ];
+    const promoted = await owner.client.call(
+      "PATCH",
+      `${ORGANIZATION}/members/${developer.person.accountId}`,
+      {
+        body: { role: "approver" },
+      },
+    );
+    expect(promoted.status).toBe(200);
+    expect((await approve(developer.acting, first.proposal)).status).toBe(200);
+    const declined = await developer.acting.delete(`${PROPOSALS}/${second.proposal.proposal_id}`);
+    expect(declined.status).toBe(200);
+    expect(await api.subjectsTo(developer.person.email)).toEqual([]);
+  });
+
   test("collects several outcomes, and follows the member's choice of mails", async () => {
     const { approver, developer } = await organization();
     const choose = (request_decided: string) =>

@@ -137,7 +137,6 @@ with topic as (
     select person from (${CONNECTORS}) as connectors where t.kind = 'product_proposed'
     union all
     select r.proposed_by where t.kind = 'request_decided'
-      and r.proposed_by is distinct from coalesce(r.declined_by, r.approved_by)
   ) as m
 ), grouped as (
   select w.person, w.account_id, w.kind, array_agg(w.request_id order by w.topic_id) as ids

@@ -1,7 +1,7 @@
 """Acts with authority from a person: proves each request, and sends it."""
 
 from ..operation import Verifier
-from .agent import Agent, Response, Tool, ToolCall
+from .agent import Agent
 from .asking import Ask, Question
 from .errors import (
     AgentError,
@@ -17,6 +17,8 @@ from .errors import (
     WrongVerifier,
 )
 from .proving import ActionProof
+from .response import Response
+from .tools import Tool, ToolCall
 from .verifiers import AgentVerifier, Verifiers
 
 __all__ = [

@@ -1,54 +1,29 @@
 """An agent that acts with authority from a person."""
 
 import asyncio
-import json
 import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, Literal, Self
 from uuid import uuid4
 
 from ..operation import BoundOperation, Operation, Verifier, bind_operation, describe_operation
 from ..payload import ABSENT
-from ..protocol.plain import is_object
 from ..question import demand_scope
 from ..service.exchange import Exchanger
 from ..settings import GuardSettings, Service, demand
 from .asking import Ask, Asker, DeniedAction, Question, check_options
-from .errors import AgentError, Unavailable, refusal_error, unanswered
+from .errors import Unavailable, unanswered
 from .proving import ActionProof, ReadAction, read_action
 from .request import Request, described_operation, read_request
+from .response import Response, refusal_of
 from .service import AgentService
+from .tools import Input_contra, Output_co, Tool, ToolCall
 from .verifiers import AgentVerifier, Verifiers, check_expected, read_place, read_verifier, read_verifiers
 
-Input_contra = TypeVar("Input_contra", contravariant=True)
-Output_co = TypeVar("Output_co", covariant=True)
 # Leaves room for the suffix of a request, and contains none, so that no two calls share an id.
 _TOOL_CALL_ID = re.compile(r"[\x21-\x7d]{1,240}")
-_MOST_OF_REFUSAL = 65_536
 _MOST_BYTES = 16 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Response:
-    """An application's response, which may be an error of the application."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-    def json(self) -> Any:
-        return json.loads(self.content)
-
-
-class Tool(Protocol[Input_contra, Output_co]):
-    """A function for an agent framework. Pass the id of an earlier call to repeat that call.
-
-    The id has at most 240 characters, and no `~`.
-    """
-
-    def __call__(self, given: Input_contra, /, *, invocation_id: str | None = None) -> Output_co: ...
 
 
 class Agent:
@@ -207,7 +182,7 @@ class Agent:
         await asyncio.wrap_future(self._exchanger.start(self._service.cancel_asked(task_id)))
 
     def tool(
-        self, fn: Callable[[Input_contra, "ToolCall"], Output_co], scope: str
+        self, fn: Callable[[Input_contra, ToolCall], Output_co], scope: str
     ) -> Tool[Input_contra, Output_co]:
         """Returns a function for an agent framework.
 
@@ -277,7 +252,7 @@ class Agent:
             for pause in (*self._pauses, None):
                 proof = await self._service.present(bound, scope, connection_id, approved or cert_id)
                 response = await self._send(request, bound, scope, proof)
-                refusal = _refusal_of(response, bound["invocation_id"])
+                refusal = refusal_of(response, bound["invocation_id"])
                 if refusal is None:
                     return response
                 if not isinstance(refusal, Unavailable) or pause is None:
@@ -315,56 +290,3 @@ class Agent:
         except Exception as error:
             raise unanswered(operation["invocation_id"], is_sent=is_sent) from error
         return Response(found.status_code, found.headers, bytes(chunks))
-
-
-@dataclass(slots=True)
-class ToolCall:
-    """The call of a tool: what the tool may do, and under which id.
-
-    The first request has the id `invocation_id`, and the n-th has it with the suffix `~n`.
-    """
-
-    _agent: Agent = field(repr=False)
-    scope: str
-    invocation_id: str
-    _requests: int = field(default=0, init=False, repr=False)
-
-    def fetch(self, url: str, **options: Any) -> Response:
-        """Does the same as `Agent.fetch`, with the tool's scope."""
-        return self._agent.fetch(url, **self._own(options))
-
-    async def fetch_async(self, url: str, **options: Any) -> Response:
-        """Does the same as `Agent.fetch_async`, with the tool's scope."""
-        return await self._agent.fetch_async(url, **self._own(options))
-
-    def _own(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        self._requests += 1
-        first = self._requests == 1
-        invocation_id = self.invocation_id if first else f"{self.invocation_id}~{self._requests}"
-        return {**options, "scope": self.scope, "invocation_id": invocation_id}
-
-
-def _refusal_of(response: Response, invocation_id: str) -> AgentError | None:
-    """Returns the error of a guard's refusal, or `None` for any other response.
-
-    Reads only the code and the id of a denial, and only a code that guards send with this status. It must
-    name this invocation, because an application can relay the refusal of another call after it has acted. A
-    challenge or an operation in the body has no effect.
-    """
-    is_json = response.headers.get("content-type", "").startswith("application/json")
-    if response.status not in (403, 503) or not is_json or len(response.content) > _MOST_OF_REFUSAL:
-        return None
-    try:
-        body = response.json()
-    except (ValueError, RecursionError):
-        return None
-    if not is_object(body) or body.get("invocation_id") != invocation_id:
-        return None
-    error = body.get("error")
-    if not is_object(error):
-        return None
-    code = error.get("code")
-    expected = 503 if code in ("verification_unavailable", "invocation_conflict") else 403
-    if error.get("status") != expected or response.status != expected:
-        return None
-    return refusal_error(code, invocation_id, body.get("evaluation_id"))
