@@ -69,6 +69,7 @@ export const errorCodes = {
   already_delegated: [409, "The agent has this authority already: repeat the action"],
   no_agent: [409, "The connection has no agent"],
   agent_disabled: [409, "The agent is disabled"],
+  filter_limit: [409, "A member can save at most 20 filters for an account: delete one first"],
   key_limit: [409, "A connection can have at most 100 agent and verify keys: end one first"],
   request_not_pending: [409, "The delegation request is no longer pending"],
   no_secret_rotation: [409, "No new webhook secret waits to be promoted"],

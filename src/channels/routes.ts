@@ -26,7 +26,7 @@ const path = "/v1/service/request-channel";
 
 const shown = z.object({
   app: z.enum(channelApps),
-  host: z.string().describe("The host of the URL; the rest of the URL is a secret that no call returns"),
+  host: z.string().describe("The host of the URL, whose rest is a secret"),
   set_by: z.string().nullable().describe("The owner's e-mail address; null after the owner has left"),
   set_at: isoTime,
   posted_at: isoTime.nullable().describe("When the app last accepted a message"),

@@ -138,10 +138,14 @@ export type CreditGrantRow = {
   amount_micro_usd: number;
 };
 
+/** A filter of an account's history that a member keeps. `query` is that of the console's history page. */
+export type SavedFilterRow = { account_id: string; person_id: string; name: string; query: string };
+
 /** Row types by table name. */
 export type ProofTables = {
   challenge_keys: ChallengeKeyRow;
   audit_events: AuditEventRow;
+  saved_filters: SavedFilterRow;
   invocations: InvocationRow;
   outcomes: OutcomeRow;
   history_archives: HistoryArchiveRow;

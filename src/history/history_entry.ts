@@ -23,11 +23,11 @@ const details = z.object({
   required_scope: z.string().optional(),
   explanation: explanation.optional().describe("Why the decision was not allow"),
   receipt_id: z.string().optional(),
-  action_profile: z.string().optional().describe("The name by which the application called the action"),
+  action_profile: z.string().optional().describe("The application's name for the action"),
   verifier: z
     .object({ platform_name: z.string(), organization_name: z.string().nullable() })
     .optional()
-    .describe("Who decided and paid, if it was another account. The names are those at the time"),
+    .describe("Who decided and paid, if it was another account, with its names then"),
 });
 
 /** An audit event as the API returns it. `details` is empty for `proof.presented` (specification §2). */
@@ -119,14 +119,11 @@ function showDetails(row: HistoryRow): z.infer<typeof details> {
 /** An event with the names of its agent and platform, if they belong to the account. */
 export const namedEntry = historyEntry.extend({
   agent_name: z.string().nullable().describe("Null for another account's agent"),
-  platform_id: z.string().nullable().describe("Null for another account's platform; see details.verifier"),
+  platform_id: z.string().nullable().describe("Null for another account's"),
   platform_name: z.string().nullable(),
   scope_label: z.string().nullable().describe("The platform's label for the required custom scope"),
-  human_id: z
-    .string()
-    .nullable()
-    .describe("The principal on whose authority the agent acted: the root of its chain"),
-  receipt_hash: z.string().nullable().describe("sha256:<hex> of the receipt that details.receipt_id names"),
+  human_id: z.string().nullable().describe("The principal at the root of the agent's chain"),
+  receipt_hash: z.string().nullable().describe("sha256:<hex> of the receipt"),
 });
 
 /** An entry with names, as the API returns it. */

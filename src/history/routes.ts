@@ -28,7 +28,7 @@ import { createSearchLimit } from "./search_limits.ts";
 const historyFilters = z.object({
   event_type: historyEventType.optional(),
   agent_id: idText.optional(),
-  connection_id: idText.optional().describe("Decisions that this connection asked for"),
+  connection_id: idText.optional().describe("The connection that asked"),
   cert_id: z
     .string()
     .min(1)
@@ -36,7 +36,7 @@ const historyFilters = z.object({
     .regex(/^[^\0]*$/)
     .optional(),
   decision: historyDecision.optional(),
-  decided: z.literal("true").optional().describe("Omits proofs that were only presented"),
+  decided: z.literal("true").optional().describe("Omits presented proofs"),
   decision_reason: idText.optional(),
   required_scope: z
     .string()
@@ -44,9 +44,9 @@ const historyFilters = z.object({
     .max(256)
     .regex(/^[^\0]*$/)
     .optional(),
-  since: isoTimeInput.optional().describe("Shows events at or after this time"),
-  until: isoTimeInput.optional().describe("Shows events before this time"),
-  before: idText.optional().describe("An event's id. Shows the events after it in the list, which are older"),
+  since: isoTimeInput.optional().describe("Events at or after this time"),
+  until: isoTimeInput.optional().describe("Events before this time"),
+  before: idText.optional().describe("Events older than this one"),
 });
 
 type HistoryFilters = z.infer<typeof historyFilters>;

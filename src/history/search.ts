@@ -15,7 +15,7 @@ export const searchWords = searchText
   .refine((text) => wordsOf(text).length <= MAX_WORDS, `has more than ${MAX_WORDS} words`)
   .optional()
   .describe(
-    `Words that an event must contain, in names, scope, label, result or reason, or as whole ids. One call searches ${SEARCHED} events, so a page with next_cursor may have few events or none`,
+    `Words in names, scope, label, result or reason, or ids. Each call searches ${SEARCHED} events: follow next_cursor`,
   );
 
 type Place = { page_time: string; page_id: string };

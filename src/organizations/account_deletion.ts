@@ -232,6 +232,7 @@ async function endAccount(tx: Transaction, accountId: string, personId: string):
   await tx("adoptions").where(own).delete();
   await tx("request_channels").where(own).delete();
   await tx("connect_proposals").where(own).delete();
+  await tx("saved_filters").where(own).delete();
   await tx("notices")
     .where({ ...own, state: "waiting" })
     .delete();

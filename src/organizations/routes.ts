@@ -11,6 +11,7 @@ import type { InviteDeps } from "./invite.ts";
 import { memberRoutes } from "./member_routes.ts";
 import { requireOrganization } from "./members.ts";
 import { publishRoutes } from "./publishing.ts";
+import { savedFilterRoutes } from "./saved_filters.ts";
 import { endLapsedApprovals } from "./setups.ts";
 
 /** Dependencies of the operations on organizations. */
@@ -26,6 +27,7 @@ export function organizationsRoutes(deps: OrganizationDeps): Route[] {
     ...publishRoutes(deps),
     activityRoute(deps),
     ...deletionRoutes(deps),
+    ...savedFilterRoutes(deps),
   ];
 }
 

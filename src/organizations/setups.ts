@@ -136,6 +136,9 @@ export async function endSetups(tx: Transaction, leaver: Leaver): Promise<void> 
   await tx.raw(`delete from adoptions where ${ADOPTIONS}`, leaver);
   await tx.raw(`delete from request_channels where ${CHANNELS}`, leaver);
   await tx.raw(`delete from connect_proposals where ${PROPOSALS}`, leaver);
+  if (!leaver.stays) {
+    await tx("saved_filters").where({ account_id: leaver.accountId, person_id: leaver.personId }).delete();
+  }
   await tx.raw(
     `update connections set outside_verifiers = '{}', outside_verifiers_by = null where ${VERIFIERS}`,
     leaver,
@@ -154,6 +157,7 @@ export async function findLeftovers(db: Database): Promise<{ accountId: string; 
        union select account_id, approved_by, false from connect_proposals
        union select account_id, proposed_by, false from connect_proposals where approved_at is null
        union select account_id, accepted_by, false from accepted_principals
+       union select account_id, person_id, false from saved_filters
        union select account_id, outside_verifiers_by, false from connections) as s
      join accounts a on a.account_id = s.account_id
      left join organization_members m on m.organization_id = s.account_id and m.account_id = s.maker

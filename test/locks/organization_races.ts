@@ -46,6 +46,9 @@ const demoteOwner = ({ owner }: Team): Sql => [
   owner.accountId,
 ];
 
+const FILTERS = "/v1/service/audit/filters";
+const NEW_FILTER = { name: "New", query: "result=deny" };
+
 /** Races of the operations on organizations, their members and domains. */
 export const organizationRaces: Record<string, RaceRow[]> = {
   delete_account: [
@@ -75,6 +78,37 @@ export const organizationRaces: Record<string, RaceRow[]> = {
           holds: lockAccount(owner.accountId),
           meanwhile: demoteOwner({ owner, member }),
           call: () => member.client.call("DELETE", "/v1/auth/account", { body }),
+        };
+      },
+    },
+  ],
+  change_history_filters: [
+    {
+      title: "by a member whom another call removes",
+      gets: ["403 forbidden"],
+      async prepare(api) {
+        const owner = await api.person({ organization_name: "Engines" });
+        const member = await addMember(api, owner.accountId, "auditor");
+        return {
+          holds: ["select from accounts where account_id = $1 for no key update", owner.accountId],
+          meanwhile: removeMember({ owner, member }),
+          call: () => actingFor(member, owner.accountId).patch(FILTERS, NEW_FILTER),
+        };
+      },
+    },
+    {
+      title: "while other calls of the person reach the limit",
+      gets: ["409 filter_limit"],
+      async prepare(api) {
+        const { accountId, client } = await api.person();
+        return {
+          holds: lockAccount(accountId),
+          meanwhile: [
+            `insert into saved_filters (account_id, person_id, name, query)
+             select $1, $1, n::text, '' from generate_series(1, 20) n`,
+            accountId,
+          ],
+          call: () => client.call("PATCH", FILTERS, { body: NEW_FILTER }),
         };
       },
     },

@@ -28,6 +28,7 @@ import type { OrganizationDomainAnswer } from "../../organizations/domain_routes
 import type { InvitationAnswer, ReadInvitationAnswer } from "../../organizations/invitation_routes.ts";
 import type { MemberAnswer } from "../../organizations/member_routes.ts";
 import type { OrganizationAnswer } from "../../organizations/routes.ts";
+import type { FiltersAnswer } from "../../organizations/saved_filters.ts";
 import type { AcceptedPrincipalAnswer } from "../../platforms/accepted_principal_routes.ts";
 import type { AccountAgentAnswer } from "../../platforms/agents/account_agents_routes.ts";
 import type { CreatedKey, KeyAnswer } from "../../platforms/api_keys/key_routes.ts";
@@ -85,6 +86,8 @@ export type Answers = {
   list_audit_events: HistoryAnswer;
   count_decisions: DailyCounts;
   export_audit_events: ExportAnswer;
+  list_history_filters: FiltersAnswer;
+  change_history_filters: FiltersAnswer;
   get_audit_event: EventAnswer;
   get_receipt: ReceiptAnswer;
   check_receipt: ReceiptCheckAnswer;

@@ -70,8 +70,11 @@ export function searchField(visit: Visit, words: { label: string; hint?: string 
 }
 
 /** Returns the query parameters of a filter form. Omits empty fields. */
-export function filtersOf(visit: Visit, names: readonly string[]): Record<string, string | undefined> {
-  return Object.fromEntries(names.map((name) => [name, visit.query[name] || undefined]));
+export function filtersOf(
+  { query }: Pick<Visit, "query">,
+  names: readonly string[],
+): Record<string, string | undefined> {
+  return Object.fromEntries(names.map((name) => [name, query[name] || undefined]));
 }
 
 /** Turns `not_found` into `undefined`, as a handler of a rejected call. Throws every other error again. */

@@ -76,6 +76,7 @@ export const ACTIVITY = {
     approve_connect_request: "Connected a product",
     approve_delegation_request: "Approved a request",
     change_address: "Changed their address",
+    change_history_filters: "Saved or deleted a filter of the history",
     change_connection: "Changed a connection",
     change_organization: "Changed name or rules",
     change_organization_member: "Gave a member another role",

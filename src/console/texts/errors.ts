@@ -85,6 +85,7 @@ export const ERRORS = {
     already_member: "This address already belongs to a member",
     invalid_domain:
       "Give a domain that people can register, such as example.com; no address, and no ending such as co.uk",
+    filter_limit: "You have 20 saved filters. Delete one first",
     domain_limit: "An organization has 20 domains at most. Remove one first",
     domain_record_missing:
       "DNS does not have this record yet. Compare name and value, wait some minutes, and check again",

@@ -94,6 +94,8 @@ export const texts = {
     code_sent: "We sent you a code.",
     signed_out: "You are signed out.",
     renewed: "Your session goes on.",
+    filter_saved: "Your filter is saved.",
+    filter_deleted: "The saved filter is deleted.",
     session_ended: "Ended. That browser is signed out.",
     mails_chosen: "Your choice of mails is saved.",
     done_already: "That was already done, or no longer exists.",

@@ -261,7 +261,7 @@ export const mailsAndMakers = {
   ],
 };
 
-/** The ends of proposals to connect products, for the mails to the members who proposed them. */
+/** The ends of proposals to connect products, for the mails to their proposers, and saved filters. */
 const proposalEnds = {
   name: "0033_proposal_ends",
   sql: `
@@ -270,6 +270,16 @@ alter table connect_proposals
   add column ended_at timestamptz,
   -- The member who declined it. No reference, because the account may be deleted later. Null: it lapsed.
   add column declined_by uuid;
+
+-- Filters of the history that a member keeps. Nobody else sees them.
+create table saved_filters (
+  account_id uuid not null references accounts on delete cascade,
+  person_id uuid not null references accounts on delete cascade,
+  name text not null,
+  query text not null,
+  primary key (account_id, person_id, name)
+);
+create index on saved_filters (person_id);
 `,
 };
 

@@ -68,6 +68,14 @@ async function customerViewer(api: TestApi): Promise<Seen> {
   return { ...seen, ids: { request: requestId } };
 }
 
+/** A person with a history and a saved filter. */
+async function filterViewer(api: TestApi): Promise<Seen> {
+  const seen = await historyViewer(api);
+  const body = { name: "Denials", query: "result=deny" };
+  await seen.client.call("PATCH", "/v1/service/audit/filters", { body });
+  return seen;
+}
+
 /** How to reach each page, by page id. A page that is missing here fails the tests of all pages. */
 export const visits: Record<string, Reached> = {
   home: { viewer: "busy", path: "/console" },
@@ -75,7 +83,7 @@ export const visits: Record<string, Reached> = {
   request_channel: { viewer: channelViewer, path: "/console/requests/channel" },
   request: { viewer: "busy", path: ({ request }) => `/console/requests/${request}` },
   try_it: { viewer: triedViewer, path: ({ cert }) => `/console/try?delegation=${cert}` },
-  history: { viewer: historyViewer, path: "/console/history" },
+  history: { viewer: filterViewer, path: "/console/history?result=deny" },
   history_export: { viewer: historyViewer, path: "/console/history/export?format=csv" },
   history_event: { viewer: historyViewer, path: ({ denied }) => `/console/history/${denied}` },
   history_receipt: { viewer: historyViewer, path: ({ denied }) => `/console/history/${denied}/receipt` },

@@ -5,6 +5,8 @@ import { SCOPE, type Scene } from "./scene.ts";
 export const agentPath = ({ platform, agentId }: Scene) =>
   `/v1/service/connections/${platform.connectionId}/agents/${agentId}`;
 
+const FILTERS = "/v1/service/audit/filters";
+
 /** The usual calls about agents, their delegations, and their history. */
 export const delegationCalls: Record<string, (api: TestApi, scene: Scene) => Promise<SeenAnswer[]>> = {
   create_agent: async (_, scene) => [
@@ -109,6 +111,14 @@ export const delegationCalls: Record<string, (api: TestApi, scene: Scene) => Pro
     const { receipt } = read.body;
     return [await scene.person.client.post("/v1/service/receipts/check", { receipt })];
   },
+  list_history_filters: async (_, { person }) => {
+    await person.client.call("PATCH", FILTERS, { body: { name: "Denials", query: "result=deny" } });
+    return [await person.client.get(FILTERS)];
+  },
+  change_history_filters: async (_, { person }) => [
+    await person.client.call("PATCH", FILTERS, { body: { name: "Shop", query: "search=shop" } }),
+    await person.client.call("PATCH", FILTERS, { body: { name: "Shop", query: null } }),
+  ],
   count_decisions: async (_, { person }) => [
     await person.client.get("/v1/service/audit/personal/days"),
     await person.client.get("/v1/service/audit/personal/days?days=90"),

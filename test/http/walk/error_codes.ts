@@ -184,6 +184,12 @@ export const scenarios: Record<ErrorCode, Scenario> = {
     await api.db.batchInsert("namespace_bindings", rows);
     return person.client.call("PUT", "/v1/service/namespace-bindings/c2/team-last", { body: {} });
   },
+  filter_limit: async (_, { person }) => {
+    const save = (name: string) =>
+      person.client.call("PATCH", "/v1/service/audit/filters", { body: { name, query: "result=deny" } });
+    for (let n = 0; n < 20; n += 1) await save(`Filter ${n}`);
+    return save("One more");
+  },
   approver_limit: async (api, { person }) => {
     const rows = Array.from({ length: 1_000 }, (_, n) => ({
       approver_id: randomUUID(),
@@ -479,7 +485,7 @@ export const spending: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   ...(["no_callback", "callback_inactive", "delivery_under_way", "delivery_body_erased"] as const),
   ...(["delivery_limit", "recovery_open", "agent_disabled", "request_not_pending"] as const),
   ...(["answer_not_kept", "outcome_conflict", "request_limit", "denied_recently"] as const),
-  "already_delegated",
+  ...(["already_delegated", "filter_limit"] as const),
 ]);
 
 /** Requests two decisions with credit for one. */

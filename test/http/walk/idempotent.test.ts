@@ -7,6 +7,7 @@ const WITHOUT: Record<string, string> = {
   delete_account: "its answer clears cookies, which are not kept; its code can be used once",
   logout: "its answer clears cookies, which are not kept; ending a session twice ends it once",
   approve_connect_request: "approving again replaces the code, which works for a minute",
+  change_history_filters: "saving or deleting a filter again changes nothing",
   create_challenge: "a kept challenge would be a spent one",
   present_proof: "a kept proof would be a spent or stale one",
   verify_proof: "a kept allow would permit an action twice; the challenge and invocation_id decide once",

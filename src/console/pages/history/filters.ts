@@ -1,23 +1,11 @@
 import { type Html, html } from "../../../html/html.ts";
+import { FILTER_FIELDS } from "../../../organizations/saved_filters.ts";
 import type { AccountAgentAnswer } from "../../../platforms/agents/account_agents_routes.ts";
 import type { PlatformAnswer } from "../../../platforms/platform_answers.ts";
 import type { CallInput } from "../../core/calls.ts";
 import type { Visit } from "../../core/page.ts";
 import { type Choice, selectField, textField } from "../../elements/fields.ts";
 import { filterForm, filtersOf } from "../../elements/listing.ts";
-
-/** The filter form's fields. Links from other pages may set them. */
-export const FILTER_FIELDS = [
-  "search",
-  "from",
-  "to",
-  "result",
-  "decision_reason",
-  "required_scope",
-  "connection_id",
-  "agent_id",
-  "cert_id",
-] as const;
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 const DAY = /^\d{4}-\d{2}-\d{2}$/;
@@ -29,7 +17,7 @@ type Query = NonNullable<CallInput["query"]>;
  * was only presented has no decision, so the query excludes it unless the form asks for it.
  */
 export function askedFor(visit: Visit): Query {
-  const { from, to, result, ...rest } = filtersOf(visit, FILTER_FIELDS);
+  const { from, to, result, ...rest } = chosenFilter(visit);
   const presented = result === "presented";
   return {
     ...rest,
@@ -49,9 +37,14 @@ function startOf(day: string, after: number): string {
   return Number.isNaN(start) ? day : new Date(start + after * DAY_MS).toISOString();
 }
 
+/** Returns the filter of a page's query, without the parameters that do not belong to it. */
+export function chosenFilter({ query }: Pick<Visit, "query">): Record<string, string | undefined> {
+  return filtersOf({ query }, FILTER_FIELDS);
+}
+
 /** Returns whether any filter is set. */
 export function isNarrowed(visit: Visit): boolean {
-  return Object.values(filtersOf(visit, FILTER_FIELDS)).some((value) => value !== undefined);
+  return Object.values(chosenFilter(visit)).some((value) => value !== undefined);
 }
 
 type Name = (typeof FILTER_FIELDS)[number];
@@ -123,18 +116,17 @@ export function historyFilter(visit: Visit, { platforms, agents }: Names): Html 
   });
 }
 
-/** Returns links to lists that people often need, and a note on how to keep the current filter. */
+/** Returns links to lists that people often need. */
 export function readyFilters(visit: Visit): Html {
   const { own, path, now, texts } = visit;
-  const { ready, readyTitle, bookmark } = texts.history;
+  const { ready, readyTitle } = texts.history;
   const dayBefore = (days: number) => new Date(now.getTime() - days * DAY_MS).toISOString().slice(0, 10);
   const [today, week] = [dayBefore(0), dayBefore(6)];
   return html`<nav class="actions" aria-label=${readyTitle}>
       <a href=${own(path, { from: today })}>${ready.today}</a>
       <a href=${own(path, { from: week, result: "deny" })}>${ready.denied}</a>
       <a href=${own(path, { from: week, result: "indeterminate" })}>${ready.undecided}</a>
-    </nav>
-    ${isNarrowed(visit) && html`<p class="quiet">${bookmark}</p>`}`;
+    </nav>`;
 }
 
 /** Adds the chosen value if it is not one of the choices, such as the agent of another account. */

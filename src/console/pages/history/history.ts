@@ -2,13 +2,15 @@ import { addSeconds } from "../../../clock.ts";
 import type { DailyCounts } from "../../../history/daily_counts.ts";
 import type { NamedEntry } from "../../../history/history_entry.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
+import type { FiltersAnswer } from "../../../organizations/saved_filters.ts";
 import { page, Unchanged, type Visit } from "../../core/page.ts";
 import { decisionBadge, decisionsChart, reasonText } from "../../elements/decisions.ts";
 import { faultNote, orFault, pager, staleNote, table } from "../../elements/listing.ts";
 import { labelledScope } from "../../elements/scopes.ts";
 import { moment, zoneSwitch } from "../../elements/values.ts";
 import { loadCounts } from "../credit.ts";
-import { askedFor, FILTER_FIELDS, historyFilter, isNarrowed, type Names, readyFilters } from "./filters.ts";
+import { askedFor, chosenFilter, historyFilter, isNarrowed, type Names, readyFilters } from "./filters.ts";
+import { savedFilterForms, savedFilters } from "./saved_filters.ts";
 
 const SHOWN = "25";
 /** An event is stored at most this many seconds after its time. */
@@ -24,13 +26,21 @@ type Listed = {
 type History = Listed & {
   names: Names;
   counts: DailyCounts | undefined;
+  saved: FiltersAnswer["filters"];
 };
 
 /** The page with the history, newest first, with filters and live updates. */
 export const historyPage = page<History>({
   id: "history",
   path: "/console/history",
-  operations: ["export_audit_events", "list_platforms", "list_account_agents", "count_decisions"],
+  operations: [
+    "export_audit_events",
+    "list_platforms",
+    "list_account_agents",
+    "count_decisions",
+    "list_history_filters",
+    "change_history_filters",
+  ],
   navigation: {
     order: 50,
     label: (texts) => texts.history.title,
@@ -41,8 +51,9 @@ export const historyPage = page<History>({
   render: (visit, history) => html`<p class="lead">${visit.texts.history.lead}</p>
     ${chart(visit, history.counts)}
     ${historyFilter(visit, history.names)}
-    ${readyFilters(visit)}
+    <div class="filters">${readyFilters(visit)}${savedFilters(visit, history.saved)}</div>
     ${history.fault === undefined ? list(visit, history) : faultNote(visit.texts, history.fault)}`,
+  forms: savedFilterForms,
 });
 
 async function load(visit: Visit): Promise<History> {
@@ -50,17 +61,18 @@ async function load(visit: Visit): Promise<History> {
   await refuseSeen(visit, asked);
   const { cursor, fresh } = visit.query;
   // The list requests its own updates every few seconds, and needs nothing else from the page.
-  if (fresh !== undefined) return { ...(await listed(visit, asked)), names: NO_NAMES, counts: undefined };
-  const [{ items: platforms }, { items: agents }, counts, events] = await Promise.all([
+  if (fresh !== undefined) return { ...(await listed(visit, asked)), ...NOTHING_ELSE };
+  const [{ items: platforms }, { items: agents }, counts, { filters: saved }, events] = await Promise.all([
     visit.call("list_platforms", { query: { limit: "100" } }),
     visit.call("list_account_agents", { query: { limit: "100" } }),
     cursor === undefined ? loadCounts(visit) : undefined,
+    visit.call("list_history_filters"),
     listed(visit, asked),
   ]);
-  return { ...events, names: { platforms, agents }, counts };
+  return { ...events, names: { platforms, agents }, counts, saved };
 }
 
-const NO_NAMES = { platforms: [], agents: [] };
+const NOTHING_ELSE = { names: { platforms: [], agents: [] }, counts: undefined, saved: [] };
 
 function listed({ call, query }: Visit, asked: ReturnType<typeof askedFor>): Promise<Listed> {
   return call("export_audit_events", { query: { ...asked, limit: SHOWN, cursor: query.cursor } }).catch(
@@ -136,33 +148,31 @@ function platformOf({ texts }: Visit, { platform_name, details }: NamedEntry): H
 }
 
 /** Returns the controls of live updates. Without scripts, they are a link. */
-function liveTail({ texts, own, path, query }: Visit): Html {
-  const { live, newer } = texts.history;
-  return html`<a href=${own(path, pick(query))} data-tail-link>${newer}</a>
+function liveTail(visit: Visit): Html {
+  const { live, newer } = visit.texts.history;
+  return html`<a href=${visit.own(visit.path, chosenFilter(visit))} data-tail-link>${newer}</a>
     <button type="button" class="quiet small" data-tail="events" data-on=${live.on} data-off=${live.off} hidden>${live.on}</button>
     <span role="status" class="quiet" data-tail-news=${live.news}></span>`;
 }
 
 /** Returns the query with which an open list requests new events. */
-function tailOf({ now, own, path, query }: Visit, events: readonly NamedEntry[]) {
+function tailOf(visit: Visit, events: readonly NamedEntry[]) {
+  const { now, own, path } = visit;
   const fresh = addSeconds(now, -SETTLED).toISOString();
   const seen = events.filter(({ occurred_at }) => occurred_at >= fresh).length;
   return {
-    "hx-get": own(path, { ...pick(query), fresh, seen: String(seen) }),
+    "hx-get": own(path, { ...chosenFilter(visit), fresh, seen: String(seen) }),
     "hx-trigger": "tail",
     "hx-select": "#events",
     "hx-swap": "outerHTML",
   };
 }
 
-function files({ own, path, query, texts }: Visit): Html {
+function files(visit: Visit): Html {
+  const { own, path, texts } = visit;
   const words = texts.history;
-  const to = (format: string) => own(`${path}/export`, { ...pick(query), format });
+  const to = (format: string) => own(`${path}/export`, { ...chosenFilter(visit), format });
   return html`<section class="card"><h2>${words.keep}</h2><p>${words.keepLead}</p>
     <p class="actions"><a class="button quiet" href=${to("csv")}>${words.csv}</a>
     <a class="button quiet" href=${to("ndjson")}>${words.ndjson}</a></p></section>`;
-}
-
-function pick(query: Visit["query"]): Record<string, string | undefined> {
-  return Object.fromEntries(FILTER_FIELDS.map((field) => [field, query[field] || undefined]));
 }

@@ -26,13 +26,13 @@ func main() {
 	person := newClient(base, &http.Client{Jar: jar})
 	application := newClient(base, &http.Client{})
 
-	ok(person.AuthAPI.SendCode(ctx).SendCodeBody(*client.NewSendCodeBody(email)).Execute())
+	ok(person.AuthAPI.SendCode(ctx).EmailAddress(*client.NewEmailAddress(email)).Execute())
 	fmt.Println("code")
 	scanner := bufio.NewScanner(os.Stdin)
 	scanner.Scan()
 	ok(person.AuthAPI.VerifyCode(ctx).VerifyCodeBody(*client.NewVerifyCodeBody(email, scanner.Text())).Execute())
 	signedIn := withKey(ctx, "csrf", cookie(jar, base, "service_csrf"))
-	ok(person.AuthAPI.SetProfile(signedIn).SetProfileBody(*client.NewSetProfileBody("Ada", "Lovelace")).Execute())
+	ok(person.AuthAPI.SetProfile(signedIn).PersonalName(*client.NewPersonalName("Ada", "Lovelace")).Execute())
 	individual := client.NewSetAccountTypeBodyIndividual("individual")
 	ok(person.AuthAPI.SetAccountType(signedIn).SetAccountTypeRequest(
 		client.SetAccountTypeBodyIndividualAsSetAccountTypeRequest(individual)).Execute())

@@ -22,7 +22,9 @@ from client.models import (
     CreateAgentBody,
     CreateAgentBodyAgentType,
     Decision,
+    EmailAddress,
     Error,
+    PersonalName,
     PlatformRegistration,
     PresentProofBody,
     Proof,
@@ -32,11 +34,9 @@ from client.models import (
     RevokeDelegationAnswer,
     RevokeDelegationBody,
     SendCodeAnswer,
-    SendCodeBody,
     SetAccountTypeAnswer,
     SetAccountTypeBodyIndividual,
     SetProfileAnswer,
-    SetProfileBody,
     VerifyCodeAnswer,
     VerifyCodeBody,
     VerifyProofBody,
@@ -55,7 +55,7 @@ def ok(kind: type[T], answer: object) -> T:
 
 def main(base: str, email: str) -> None:
     browser = Client(base_url=base)
-    ok(SendCodeAnswer, send_code.sync(client=browser, body=SendCodeBody(email=email)))
+    ok(SendCodeAnswer, send_code.sync(client=browser, body=EmailAddress(email=email)))
     print("code", flush=True)
     code = VerifyCodeBody(email=email, code=input())
     ok(VerifyCodeAnswer, verify_code.sync(client=browser, body=code))
@@ -67,7 +67,7 @@ def main(base: str, email: str) -> None:
         auth_header_name="X-Service-CSRF",
         cookies=cookies,
     )
-    profile = SetProfileBody(first_name="Ada", last_name="Lovelace")
+    profile = PersonalName(first_name="Ada", last_name="Lovelace")
     ok(SetProfileAnswer, set_profile.sync(client=person, body=profile))
     individual = SetAccountTypeBodyIndividual(account_type="individual")
     ok(SetAccountTypeAnswer, set_account_type.sync(client=person, body=individual))
