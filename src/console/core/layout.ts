@@ -5,6 +5,7 @@ import type { Reply } from "../../http/replies.ts";
 import { appearanceLink } from "./appearance.ts";
 import type { Assets } from "./assets.ts";
 import { inWords, noticeIn, sentence } from "./forms.ts";
+import { icon, iconOf } from "./icons.ts";
 import { WRITER } from "./kept_forms.ts";
 import type { Acting, Back, NoticeId, Page, PageFile, Visit } from "./page.ts";
 import { ACCOUNT, addressFor, CONSOLE, isOffered, sameFor } from "./places.ts";
@@ -51,7 +52,7 @@ function layout(frame: Frame): Html {
       ${sessionEnd(visit)}
       ${creditBanner(frame)}
       <main id="content" tabindex="-1">
-        ${back && html`<p class="back"><a href=${back.to}><span aria-hidden="true">← </span>${back.text}</a></p>`}
+        ${back && html`<p class="back"><a href=${back.to}>${icon("back")}${back.text}</a></p>`}
         ${notice && visit.failure === undefined && html`<p class="notice" role="status">${notice}</p>`}
         <h1>${title}</h1>
         ${content}
@@ -107,11 +108,11 @@ export function header(frame: Header): Html {
 function navigation({ visit, pages, page }: Header): Html {
   const { texts, at, acting } = visit;
   const entries = entriesFor(visit, pages);
-  return html`<button type="button" class="quiet menu-button" popovertarget="menu">${texts.navigation.menu}</button>
+  return html`<button type="button" class="quiet menu-button" popovertarget="menu">${icon("menu")}${texts.navigation.menu}</button>
     <nav id="menu" popover aria-label=${texts.navigation.label}><ul>
       ${entries.map((entry) => {
         const path = entry.page.path.slice(CONSOLE.length) || "/";
-        return html`<li data-letter=${letterOf(entry.page.id)}><a href=${at(path)} aria-current=${currentOf(entry, page?.path)}>${entry.label(texts)}${acting && countOf(entry, acting, texts)}</a></li>`;
+        return html`<li data-letter=${letterOf(entry.page.id)}><a href=${at(path)} aria-current=${currentOf(entry, page?.path)}>${iconOf(entry.page.id)}${entry.label(texts)}${acting && countOf(entry, acting, texts)}</a></li>`;
       })}
     </ul></nav>`;
 }

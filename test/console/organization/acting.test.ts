@@ -12,7 +12,7 @@ afterAll(() => api.stop());
 
 function headerOf(text: string) {
   const header = /<header.*?<\/header>/s.exec(text)?.[0] ?? "";
-  const links = [...header.matchAll(/<a href="([^"]*)"([^>]*)>(.*?)<\/a>/g)];
+  const links = [...header.matchAll(/<a href="([^"]*)"([^>]*)>(?:<svg .*?<\/svg>)?(.*?)<\/a>/g)];
   return {
     words: header.replaceAll(/<[^>]*>/g, " ").replaceAll(/\s+/g, " "),
     links: Object.fromEntries(links.map(([, href = "", , name = ""]) => [name, href])),

@@ -19,7 +19,7 @@ test("the list of requests shows all requests or those in one state, newest firs
   }
   const browser = browserOf(api, person.client);
   const all = await browser.open("/console/requests");
-  expect(all.text).toMatch(/<a href="\/console\/requests" aria-current="page">Requests /);
+  expect(all.text).toMatch(/<a href="\/console\/requests" aria-current="page"><svg .*?<\/svg>Requests /);
   expect(all.text.match(/<tr role="row"><th scope="row"/g)).toHaveLength(25);
   expect(all.words).toContain("shop-bot of Shop");
   const rest = await browser.open(all.element("link to the next page", /rel="next" href="([^"]*)"/));

@@ -2,6 +2,7 @@ import { type ErrorCode, errorCodes } from "../../../errors.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
 import type { ActivityAnswer } from "../../../organizations/activity.ts";
 import { memberRoles } from "../../../route.ts";
+import { icon } from "../../core/icons.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { selectField, textField } from "../../elements/fields.ts";
 import { type FileColumn, listFile, partsFrom } from "../../elements/list_file.ts";
@@ -143,8 +144,8 @@ function files({ at, query, texts: { activity: words, history } }: Visit): Html 
   const chosen = Object.fromEntries(FIELDS.map((name) => [name, query[name] || undefined]));
   const to = (format: string) => at("/activity/export", { ...chosen, format });
   return html`<section class="card"><h2>${history.keep}</h2><p>${words.keepLead}</p>
-    <p class="actions"><a class="button quiet" href=${to("csv")}>${history.csv}</a>
-    <a class="button quiet" href=${to("ndjson")}>${history.ndjson}</a></p></section>`;
+    <p class="actions"><a class="button quiet" href=${to("csv")}>${icon("download")}${history.csv}</a>
+    <a class="button quiet" href=${to("ndjson")}>${icon("download")}${history.ndjson}</a></p></section>`;
 }
 
 function about(visit: Visit, entry: Entry, known: Known): Piece {

@@ -3,6 +3,7 @@ import type { DailyCounts } from "../../../history/daily_counts.ts";
 import type { NamedEntry } from "../../../history/history_entry.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
 import type { FiltersAnswer } from "../../../organizations/saved_filters.ts";
+import { icon } from "../../core/icons.ts";
 import { page, Unchanged, type Visit } from "../../core/page.ts";
 import { decisionBadge, decisionsChart, reasonText } from "../../elements/decisions.ts";
 import { faultNote, orFault, pager, staleNote, table } from "../../elements/listing.ts";
@@ -173,6 +174,6 @@ function files(visit: Visit): Html {
   const words = texts.history;
   const to = (format: string) => own(`${path}/export`, { ...chosenFilter(visit), format });
   return html`<section class="card"><h2>${words.keep}</h2><p>${words.keepLead}</p>
-    <p class="actions"><a class="button quiet" href=${to("csv")}>${words.csv}</a>
-    <a class="button quiet" href=${to("ndjson")}>${words.ndjson}</a></p></section>`;
+    <p class="actions"><a class="button quiet" href=${to("csv")}>${icon("download")}${words.csv}</a>
+    <a class="button quiet" href=${to("ndjson")}>${icon("download")}${words.ndjson}</a></p></section>`;
 }

@@ -4,6 +4,7 @@ import type { NamedEntry } from "../../../history/history_entry.ts";
 import type { ReceiptAnswer } from "../../../history/receipt_routes.ts";
 import { type Html, html } from "../../../html/html.ts";
 import { parseBody } from "../../../http/body.ts";
+import { icon } from "../../core/icons.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { areaField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
@@ -136,7 +137,7 @@ export function receiptCard(visit: Visit, event: NamedEntry, receipt: ReceiptAns
   return html`<section class="card"><h2>${words.title}</h2><p>${words.lead}</p>
     <p>${isIntact ? badge(words.intact, "good") : badge(words.broken, "bad")}</p>
     ${facts([[words.hash, copyable(texts, { id: "receipt-hash", text: receipt.receipt_hash })]])}
-    <p class="actions"><a class="button quiet" href=${at(`/history/${receipt.receipt_id}/receipt`)}>${words.download}</a></p>
+    <p class="actions"><a class="button quiet" href=${at(`/history/${receipt.receipt_id}/receipt`)}>${icon("download")}${words.download}</a></p>
     <p>${words.outside}</p>
     <p>${copyable(texts, { id: "receipt-command", text: `sha256sum ${file}` })}</p>
     <p class="quiet">${words.outsideHint} <a href=${at("/receipts/check")}>${words.page}</a></p>

@@ -1,6 +1,7 @@
 import { type Html, html } from "../../../html/html.ts";
 import { memberRoles } from "../../../route.ts";
 import type { Answers } from "../../core/calls.ts";
+import { icon } from "../../core/icons.ts";
 import { page, signedIn, type Visit } from "../../core/page.ts";
 import { checkField, choiceField, choicesOf, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
@@ -77,7 +78,7 @@ function members(visit: Visit, { members }: Data): Html {
         ...(may("change_organization_member") ? [change] : []),
       ],
     })}
-    ${may("invite_organization_member") && html`<p class="below"><a class="button" href=${at("/organization/invite")}>${words.invite}</a></p>`}
+    ${may("invite_organization_member") && html`<p class="below"><a class="button" href=${at("/organization/invite")}>${icon("add")}${words.invite}</a></p>`}
   </section>`;
 }
 

@@ -1,5 +1,6 @@
 import { html } from "../../../html/html.ts";
 import type { PlatformAnswer } from "../../../platforms/platform_answers.ts";
+import { icon } from "../../core/icons.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { pager, table } from "../../elements/listing.ts";
 import { badge, time } from "../../elements/values.ts";
@@ -29,7 +30,7 @@ export const platformsPage = page<Awaited<ReturnType<typeof load>>>({
         visit.may("register_platform") &&
         (isOneOnly
           ? html`<span class="quiet">${words.oneOnly}</span>`
-          : html`<a class="button" href=${visit.at("/platforms/new")}>${words.register}</a>`)
+          : html`<a class="button" href=${visit.at("/platforms/new")}>${icon("add")}${words.register}</a>`)
       }<a href=${visit.at("/clusters")}>${words.clusters}</a></p>
       <section class="card">${table<PlatformAnswer>({
         caption: words.title,

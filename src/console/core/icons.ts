@@ -1,0 +1,50 @@
+import { readFileSync } from "node:fs";
+import { type Html, html } from "../../html/html.ts";
+
+/** The files of the icons in the package `heroicons`, by the name that pages use. */
+const FILES = {
+  home: "home",
+  requests: "inbox",
+  delegations: "key",
+  agents: "cpu-chip",
+  platforms: "squares-2x2",
+  products: "puzzle-piece",
+  history: "clock",
+  try_it: "play",
+  credit: "banknotes",
+  organization: "user-group",
+  service: "lifebuoy",
+  menu: "bars-3",
+  back: "arrow-left",
+  add: "plus",
+  download: "arrow-down-tray",
+} as const;
+
+/** An icon that pages can show. */
+export type IconName = keyof typeof FILES;
+
+const drawn = new Map<IconName, Html>();
+
+/** Returns an icon in the color of the text beside it. Screen readers ignore it: the text says the same. */
+export function icon(name: IconName): Html {
+  const known = drawn.get(name) ?? draw(FILES[name]);
+  drawn.set(name, known);
+  return known;
+}
+
+/** Returns the icon with this id, or nothing: some entries of the navigation may have no icon. */
+export function iconOf(id: string): Html | undefined {
+  return Object.hasOwn(FILES, id) ? icon(id as IconName) : undefined;
+}
+
+function draw(file: string): Html {
+  const svg = readFileSync(new URL(import.meta.resolve(`heroicons/20/solid/${file}.svg`)), "utf8");
+  const paths = [...svg.matchAll(/<path ([^>]*?)\/>/g)].map(([, attributes = ""]) =>
+    Object.fromEntries(
+      [...attributes.matchAll(/([\w-]+)="([^"]*)"/g)].map(([, name, value]) => [name, value]),
+    ),
+  );
+  return html`<svg class="icon" viewBox="0 0 20 20" width="20" height="20" aria-hidden="true">${paths.map(
+    ({ d, "fill-rule": rule }) => html`<path d=${d} fill-rule=${rule} />`,
+  )}</svg>`;
+}
