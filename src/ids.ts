@@ -37,6 +37,14 @@ export function newIdAt(time: Date): string {
   return uuidv7({ msecs, seq, random });
 }
 
+/**
+ * Returns the id that contains `time` in whole milliseconds. The first 16 of `bytes` replace the random bytes
+ * of {@link newIdAt}.
+ */
+export function idFrom(time: Date, bytes: Uint8Array): string {
+  return uuidv7({ msecs: time.getTime(), random: bytes.subarray(0, RANDOM_BYTES) });
+}
+
 function drawRandom(): Buffer {
   if (used === drawn.length) {
     randomFillSync(drawn);

@@ -123,6 +123,7 @@ export const namedEntry = historyEntry.extend({
   platform_name: z.string().nullable(),
   scope_label: z.string().nullable().describe("The platform's label for the required custom scope"),
   human_id: z.string().nullable().describe("The principal at the root of the agent's chain"),
+  counterpart_id: z.string().optional().describe("Its proof or decision"),
   receipt_hash: z.string().nullable().describe("sha256:<hex> of the receipt"),
 });
 

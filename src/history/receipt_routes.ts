@@ -21,9 +21,7 @@ const answer = z.object({
   receipt: z.record(z.string(), z.unknown()),
   canonical: z.string().describe("The canonical JSON of the receipt. The hash covers exactly these bytes"),
   receipt_hash: z.string().describe("sha256:<hex> of canonical"),
-  outcome: outcome
-    .nullable()
-    .describe("The outcome that the application reported for an operation-bound decision"),
+  outcome: outcome.nullable().describe("The outcome that the application reported"),
 });
 
 /** The body of the answer. */
@@ -112,8 +110,8 @@ const checkBody = z.object({
     ),
 });
 const checkAnswer = z.object({
-  genuine: z.boolean().describe("Whether this service created this receipt and it is unchanged"),
-  receipt_hash: z.string().describe("sha256:<hex> of the submitted receipt in canonical JSON"),
+  genuine: z.boolean().describe("Created here, and unchanged"),
+  receipt_hash: z.string().describe("sha256:<hex> of the submitted receipt"),
 });
 
 /** The body of the answer. */

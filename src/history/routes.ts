@@ -7,6 +7,7 @@ import { isUuid, timeOfId } from "../ids.ts";
 import { numberOf, type PageOrder, pageQuery, readPage } from "../input/pagination.ts";
 import { idText, isoTimeInput } from "../input/schemas.ts";
 import { type Route, route } from "../route.ts";
+import { findCounterpart } from "./counterpart.ts";
 import { dailyCountsRoute } from "./daily_counts.ts";
 import {
   type HistoryRow,
@@ -118,7 +119,8 @@ function eventRoute({ db }: { db: Database }): Route {
       });
       const row: NamedRow | undefined = await withNames(db, found).first();
       if (row === undefined) throw new ApiError("not_found");
-      return { body: showNamedRow(row) };
+      const counterpart_id = await findCounterpart(db, caller.accountId, row);
+      return { body: { ...showNamedRow(row), ...(counterpart_id && { counterpart_id }) } };
     },
   });
 }

@@ -22,7 +22,7 @@ export const HISTORY = {
   to: "To day (UTC)",
   result: "Result",
   any: "Any",
-  presented: "Proof shown, not decided yet",
+  presented: "Proof shown",
   reason: "Why not",
   scope: "What was asked for",
   scopeHint: "A scope as it is written",
@@ -50,8 +50,13 @@ export const HISTORY = {
   event: {
     title: { allow: "It was allowed", deny: "It was denied", indeterminate: "It could not be decided" },
     presented: "A proof was shown",
-    presentedLead:
-      "An agent showed its delegation to an application, which has not asked for a decision yet. The decision will be a separate entry. This entry disappears after a few minutes.",
+    presentedLead: (isDecided: boolean) =>
+      `${isDecided ? "An agent showed its delegation to an application, which then asked for a decision." : "An agent showed its delegation to an application, which has not asked for a decision yet."} This entry disappears after a few minutes. The decision stays.`,
+    proof: "By the proof",
+    toProof: "See when it was shown",
+    proofGone: "Its own entry has disappeared, as it does after a few minutes.",
+    itsDecision: "What came of it",
+    toDecision: "See the decision",
     facts: "What happened",
     decided: "When",
     asked: "Asked for",

@@ -3,9 +3,10 @@ import { addSeconds, signingSeconds } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
-import { newIdAt } from "../../ids.ts";
+import { idFrom } from "../../ids.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import type { DelegationCert } from "../../protocol/documents/certificate.ts";
+import { bundleHash } from "../../protocol/documents/proof_bundle.ts";
 import { isRequirableScope } from "../../protocol/documents/scopes.ts";
 import { decodeBase64, encodeBase64 } from "../../protocol/encoding/base64.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../../protocol/encoding/constants.ts";
@@ -146,7 +147,6 @@ export async function buildProof(
     challenge_at: signedAt,
     ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
   });
-  await recordPresented(db, caller, agent.agent_id, certificate, now);
   const freshUntil = addSeconds(new Date(signedAt * 1000), CHALLENGE_WINDOW_SECONDS);
   const proofBundle = {
     agent_id: agent.agent_id,
@@ -157,6 +157,8 @@ export async function buildProof(
     challenge_sig: signed.challenge_sig,
     ...(sessionContext === undefined ? {} : { session_context: sessionContext }),
   };
+  const shown = { agentId: agent.agent_id, certificate, hash: bundleHash(proofBundle) };
+  await recordPresented(db, caller, shown, now);
   return {
     proof_bundle: proofBundle,
     proof_ref: encodeProofRef(proofBundle),
@@ -257,25 +259,29 @@ async function findAgent(
   return { ...row, vault_key_id: row.vault_key_id };
 }
 
+/**
+ * Records that a proof was presented. The event's id contains the start of the proof's hash, and a decision's
+ * receipt contains this hash. So the history finds the proof of a decision, and the decision about a proof.
+ */
 async function recordPresented(
   db: Database,
   caller: ApiKeyCaller,
-  agentId: string,
-  certificate: ActiveCertificate,
+  { agentId, certificate, hash }: { agentId: string; certificate: ActiveCertificate; hash: Uint8Array },
   now: Date,
 ): Promise<void> {
   await db.raw(
     `with history as (
        insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, cert_id)
        select account_id, :now, :eventId, 'proof.presented', :connectionId, :agentId, :certId
-       from unnest(:accounts::uuid[]) as keeper (account_id))
+       from unnest(:accounts::uuid[]) as keeper (account_id) on conflict do nothing)
      insert into history_queue (account_id, occurred_at, event_id, traceparent)
      select account_id, :now::timestamptz, :eventId::uuid, :trace::text
-     from unnest(:accounts::uuid[]) as keeper (account_id) where (select way from event_way) = 'kafka'`,
+     from unnest(:accounts::uuid[]) as keeper (account_id) where (select way from event_way) = 'kafka'
+     on conflict do nothing`,
     {
       accounts: [...new Set([caller.accountId, caller.principalAccountId])],
       now,
-      eventId: newIdAt(now),
+      eventId: idFrom(now, hash),
       connectionId: caller.connectionId,
       agentId,
       certId: certificate.cert_id,

@@ -67,7 +67,7 @@ describe("the history page", () => {
     const seen = await historyViewer(api);
     const { words, text } = await seen.open("/console/history?result=presented");
     expect(listed(text)).toEqual([seen.ids.presented]);
-    expect(words).toContain("Proof shown, not decided yet");
+    expect(words).toContain("– Proof shown");
   });
 
   test("offers agents and platforms by name, and keeps an id from a link", async () => {

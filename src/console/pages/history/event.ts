@@ -39,7 +39,8 @@ export const eventPage = page<Shown>({
     const { event, receipt } = shown;
     const { history: words, explain } = visit.texts;
     const { decision, decision_reason: reason } = event.details;
-    return html`${decision === undefined && html`<p class="lead">${words.event.presentedLead}</p>`}
+    const isDecided = event.counterpart_id !== undefined;
+    return html`${decision === undefined && html`<p class="lead">${words.event.presentedLead(isDecided)}</p>`}
       <section class="card"><h2>${words.event.facts}</h2>${whatHappened(visit, shown)}</section>
       ${decision !== undefined && decision !== "allow" && needed(visit, shown)}
       ${receipt !== undefined && outcomeCard(visit, receipt)}
@@ -67,7 +68,7 @@ async function findCertificate(call: Call, { cert_id }: NamedEntry): Promise<Cer
   return call("get_delegation", { params: { cert_id } }).catch(unlessNotFound);
 }
 
-function whatHappened(visit: Visit, { event, certificate }: Shown): Html {
+function whatHappened(visit: Visit, { event, certificate, receipt }: Shown): Html {
   const { texts } = visit;
   const words = texts.history.event;
   const { details } = event;
@@ -87,8 +88,28 @@ function whatHappened(visit: Visit, { event, certificate }: Shown): Html {
     [words.platform, platformOf(visit, event)],
     event.cert_id !== null && [words.certificate, certificateOf(visit, event.cert_id, certificate)],
     event.human_id !== null && [words.human, humanOf(visit, event.human_id)],
+    proofOf(visit, event, receipt),
     [words.id, html`<span class="mono">${event.event_id}</span>`],
   ]);
+}
+
+/** Returns the link between a decision and its proof. The proof's hash remains when its event is deleted. */
+function proofOf(
+  { at, texts }: Visit,
+  { details, counterpart_id: id }: NamedEntry,
+  receipt: ReceiptAnswer | undefined,
+): [string, Html] | undefined {
+  const words = texts.history.event;
+  const to = id === undefined ? undefined : at(`/history/${id}`);
+  if (details.decision === undefined) {
+    return to === undefined ? undefined : [words.itsDecision, html`<a href=${to}>${words.toDecision}</a>`];
+  }
+  const hash = receipt?.receipt.bundle_hash;
+  if (typeof hash !== "string") return undefined;
+  return [
+    words.proof,
+    html`${to === undefined ? html`<span class="quiet">${words.proofGone}</span>` : html`<a href=${to}>${words.toProof}</a>`}<br /><span class="mono">sha256:${hash}</span>`,
+  ];
 }
 
 function agentOf({ at, texts }: Visit, { agent_id, agent_name }: NamedEntry): Html {
