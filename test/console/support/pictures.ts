@@ -5,8 +5,8 @@ import type { Seen } from "./visits.ts";
 
 /** The screenshots in README.md. `npm run screenshots -- -t README` creates them. */
 export const PICTURES = [
-  { name: "request", height: 1090, path: ({ request }: Seen["ids"]) => `/console/requests/${request}` },
-  { name: "decision", height: 1410, path: ({ event }: Seen["ids"]) => `/console/history/${event}` },
+  { name: "request", height: 1080, path: ({ request }: Seen["ids"]) => `/console/requests/${request}` },
+  { name: "decision", height: 1449, path: ({ event }: Seen["ids"]) => `/console/history/${event}` },
 ];
 
 /** Creates a person with a pending request that has limits, and a decision that was denied by a limit. */
