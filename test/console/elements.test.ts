@@ -4,7 +4,7 @@ import { areaField, checkField, selectField } from "../../src/console/elements/f
 import { form } from "../../src/console/elements/form.ts";
 import { filterForm, filtersOf, pager, table } from "../../src/console/elements/listing.ts";
 import { shownOnce } from "../../src/console/elements/secrets.ts";
-import { badge, copyable, facts, jsonBlock } from "../../src/console/elements/values.ts";
+import { badge, copyable, facts, jsonBlock, withNames } from "../../src/console/elements/values.ts";
 import { ApiError } from "../../src/errors.ts";
 import { html } from "../../src/html/html.ts";
 import type { TestApi } from "../support/api.ts";
@@ -82,6 +82,15 @@ beforeAll(async () => {
   api = await startConsoleWith([parts, file]);
 });
 afterAll(() => api.stop());
+
+test("a text isolates each name in it, whatever characters the names contain", () => {
+  const say = (agent: string, platform: string) => `${agent} of ${platform} asks`;
+  expect(String(withNames(say, "bot", "Shop"))).toBe("<bdi>bot</bdi> of <bdi>Shop</bdi> asks");
+  const strange = ["\ue001 <b>", "\ue000"];
+  expect(String(withNames(say, strange[0] ?? "", strange[1] ?? ""))).toBe(
+    "<bdi>\ue001 &#60;b&#62;</bdi> of <bdi>\ue000</bdi> asks",
+  );
+});
 
 describe("the elements of pages", () => {
   test("escape text, and omit unknown values", async () => {

@@ -32,8 +32,8 @@ describe("the home page", () => {
     expect(words).toMatch(/At the rate of the last 7 days it lasts more than 999 days\./);
     expect(text.match(/<rect class="allow"/g)?.length).toBeGreaterThan(10);
     expect(text).toContain('hx-get="/console"');
-    expect(text).toMatch(/<a href="\/console\/delegations\/cert-[^"]+">shop-bot</);
-    expect(text).toMatch(/<a href="\/console\/history\/[^"]+">shop-bot</);
+    expect(text).toMatch(/<a href="\/console\/delegations\/cert-[^"]+"><bdi>shop-bot</);
+    expect(text).toMatch(/<a href="\/console\/history\/[^"]+"><bdi>shop-bot</);
     expect(text).toContain('<a href="/console/history?result=deny">');
   });
 

@@ -7,7 +7,7 @@ import type { Texts } from "../texts/texts.ts";
 import { detailedLimitList } from "./limits.ts";
 import { table } from "./listing.ts";
 import { type ScopeWords, scopeList, scopesInWords } from "./scopes.ts";
-import { badge, type Tone, time } from "./values.ts";
+import { badge, type Tone, time, withNames } from "./values.ts";
 
 /** The state of a delegation. `ending` means active, but expiring within {@link SOON_SECONDS}. */
 type DelegationState = "active" | "ending" | "expired" | "revoked";
@@ -69,7 +69,7 @@ export function delegationTable(visit: Visit, items: readonly CertificateAnswer[
 }
 
 function agentOf({ at, texts }: Visit, { cert_id, agent, platform }: CertificateAnswer): Html {
-  return html`<a href=${at(`/delegations/${cert_id}`)}><bdi>${agent.name}</bdi></a> <span class="quiet">${texts.delegations.of(platform.name)}</span>`;
+  return html`<a href=${at(`/delegations/${cert_id}`)}><bdi>${agent.name}</bdi></a> <span class="quiet">${withNames(texts.delegations.of, platform.name)}</span>`;
 }
 
 type Lent = {

@@ -13,6 +13,22 @@ export function badge(text: string, tone: Tone = "plain"): Html {
   return html`<span class=${`badge ${tone}`}><span aria-hidden="true">${MARKS[tone]} </span>${text}</span>`;
 }
 
+/** Characters for private use, which no text of the console contains. */
+const PLACEHOLDER = 0xe000;
+
+/**
+ * Returns a text about names that others chose. Each name is isolated, so that its writing direction has no
+ * effect on the words around it.
+ */
+export function withNames(say: (...names: string[]) => string, ...names: readonly string[]): Html {
+  const places = names.map((_, place) => String.fromCharCode(PLACEHOLDER + place));
+  const parts = say(...places).split(/([\ue000-\ue00f])/);
+  return html`${parts.map((part) => {
+    const name = names[places.indexOf(part)];
+    return name === undefined ? part : html`<bdi>${name}</bdi>`;
+  })}`;
+}
+
 /** Returns a list of names and values. Omits entries that are `undefined` or `false`. */
 export function facts(entries: readonly ([name: string, value: Piece] | false | undefined)[]): Html {
   return html`<dl class="facts">${entries.map(

@@ -5,7 +5,7 @@ import { decisionsChart, reasonText } from "../elements/decisions.ts";
 import { FIRST_STEP_OPERATIONS, firstSteps, loadFirstSteps } from "../elements/first_steps.ts";
 import { staleNote } from "../elements/listing.ts";
 import { scopeList } from "../elements/scopes.ts";
-import { time } from "../elements/values.ts";
+import { time, withNames } from "../elements/values.ts";
 import { creditLeft, loadCounts } from "./credit.ts";
 
 const SHOWN = 5;
@@ -73,7 +73,7 @@ function waiting(visit: Visit, { requests }: Home): Html {
 function requestItem(visit: Visit, request: RequestAnswer): Html {
   const { home } = visit.texts;
   return html`<li>
-    <p><a href=${visit.at(`/requests/${encodeURIComponent(request.request_id)}`)}>${home.asks(request.agent.name, request.platform.name)}</a>
+    <p><a href=${visit.at(`/requests/${encodeURIComponent(request.request_id)}`)}>${withNames(home.asks, request.agent.name, request.platform.name)}</a>
     ${" "}<span class="quiet">${home.since} ${time(request.created_at)}</span></p>
     ${scopeList(request.requested_scope, request.scope_descriptions)}
   </li>`;
@@ -85,7 +85,7 @@ function active({ texts, at }: Visit, { active: certificates }: Home): Html {
     ${certificates.length === 0 && html`<p class="quiet">${home.nothingActive}</p>`}
     <ul class="plain-list">${certificates.slice(0, SHOWN).map(
       ({ cert_id, agent, platform, approved_scope, scope_descriptions, expires_at }) => html`<li>
-        <p><a href=${at(`/delegations/${cert_id}`)}>${agent.name}</a> <span class="quiet">${delegations.of(platform.name)}</span></p>
+        <p><a href=${at(`/delegations/${cert_id}`)}><bdi>${agent.name}</bdi></a> <span class="quiet">${withNames(delegations.of, platform.name)}</span></p>
         ${scopeList(approved_scope, scope_descriptions)}
         <p class="quiet">${expires_at === null ? home.forever : html`${home.until} ${time(expires_at)}`}</p></li>`,
     )}</ul>
@@ -98,7 +98,7 @@ function denied({ texts, at }: Visit, { denials }: Home): Html {
     ${denials.length === 0 && html`<p class="quiet">${home.nothingDenied}</p>`}
     <ul class="plain-list">${denials.map(
       ({ event_id, occurred_at, agent_id, agent_name, scope_label: label, details }) => html`<li>
-        <p><a href=${at(`/history/${event_id}`)}>${agent_name ?? agent_id}</a> <span class="quiet">${time(occurred_at)}</span></p>
+        <p><a href=${at(`/history/${event_id}`)}><bdi>${agent_name ?? agent_id}</bdi></a> <span class="quiet">${time(occurred_at)}</span></p>
         <p>${label === null ? html`<code>${details.required_scope}</code>` : html`<bdi>${label}</bdi>`}: ${reasonText(texts, details)}</p></li>`,
     )}</ul>
     <p><a href=${at("/history", { result: "deny" })}>${home.allDenied}</a></p></section>`;

@@ -64,8 +64,7 @@ export const HISTORY = {
     agent: "Agent",
     foreignAgent: "an agent of another account",
     platform: "Platform",
-    verifier: (platform: string, organization: string | null) =>
-      organization === null ? platform : `${platform} of ${organization}`,
+    verifier: (platform: string, organization: string) => `${platform} of ${organization}`,
     foreign: "on another account, which paid for it",
     certificate: "By the delegation",
     human: "On the authority of",

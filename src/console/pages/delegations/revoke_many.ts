@@ -8,7 +8,7 @@ import { boxField, type Choice, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { pager, unlessNotFound } from "../../elements/listing.ts";
 import { labelledScope, labelOf, scopeList } from "../../elements/scopes.ts";
-import { objectName, time } from "../../elements/values.ts";
+import { objectName, time, withNames } from "../../elements/values.ts";
 
 const CHOOSE = "choose";
 const REVOKE = "revoke";
@@ -90,7 +90,7 @@ function choiceOf(visit: Visit, certificate: CertificateAnswer): Choice {
   const { agent, platform, approved_scope, scope_descriptions, cert_id } = certificate;
   return {
     value: cert_id,
-    label: html`<bdi>${agent.name}</bdi> <span class="quiet">${visit.texts.delegations.of(platform.name)}</span>`,
+    label: html`<bdi>${agent.name}</bdi> <span class="quiet">${withNames(visit.texts.delegations.of, platform.name)}</span>`,
     hint: html`${approved_scope.map((scope) => html`${labelledScope(scope, labelOf({ scope_descriptions }, scope))} `)}`,
   };
 }
@@ -132,7 +132,7 @@ function named(visit: Visit, certificate: CertificateAnswer, fault?: string): Ht
     certificate;
   const words = texts.delegations;
   return html`<li><p><a href=${at(`/delegations/${cert_id}`)}><bdi>${agent.name}</bdi></a>${" "}
-      <span class="quiet">${words.of(platform.name)}</span> ${stateBadge(visit, certificate)}</p>
+      <span class="quiet">${withNames(words.of, platform.name)}</span> ${stateBadge(visit, certificate)}</p>
     ${fault !== undefined && html`<p class="fault">${fault}</p>`}
     ${scopeList(approved_scope, scope_descriptions)}
     <p class="quiet">${words.ends}: ${expires_at === null ? words.forever : time(expires_at)}</p>

@@ -7,7 +7,7 @@ import { page, signedIn, type Visit } from "../../core/page.ts";
 import { decisionBadge, isAskable, neededFor, reasonText, ruleTables } from "../../elements/decisions.ts";
 import { unlessNotFound } from "../../elements/listing.ts";
 import { labelledScope } from "../../elements/scopes.ts";
-import { facts, moment, zoneSwitch } from "../../elements/values.ts";
+import { facts, moment, withNames, zoneSwitch } from "../../elements/values.ts";
 import { outcomeCard, receiptCard } from "./receipts.ts";
 
 type Shown = {
@@ -83,7 +83,7 @@ function whatHappened(visit: Visit, { event, certificate, receipt }: Shown): Htm
       words.asked,
       labelledScope(details.required_scope, event.scope_label),
     ],
-    details.action_profile !== undefined && [words.action, details.action_profile],
+    details.action_profile !== undefined && [words.action, html`<bdi>${details.action_profile}</bdi>`],
     [words.agent, agentOf(visit, event)],
     [words.platform, platformOf(visit, event)],
     event.cert_id !== null && [words.certificate, certificateOf(visit, event.cert_id, certificate)],
@@ -117,7 +117,7 @@ function agentOf({ at, texts }: Visit, { agent_id, agent_name }: NamedEntry): Ht
   const id = html`<span class="mono quiet">${agent_id}</span>`;
   const all = html`<a href=${at("/history", { agent_id })}>${words.only.agent}</a>`;
   if (agent_name === null) return html`${words.foreignAgent} ${id}<br />${all}`;
-  return html`<a href=${at(`/agents/${agent_id}`)}>${agent_name}</a> ${id}<br />${all}`;
+  return html`<a href=${at(`/agents/${agent_id}`)}><bdi>${agent_name}</bdi></a> ${id}<br />${all}`;
 }
 
 function platformOf({ at, texts }: Visit, event: NamedEntry): Html {
@@ -125,10 +125,14 @@ function platformOf({ at, texts }: Visit, event: NamedEntry): Html {
   const { platform_id, platform_name, connection_id, details } = event;
   if (details.verifier !== undefined) {
     const { platform_name: name, organization_name } = details.verifier;
-    return html`${words.verifier(name, organization_name)}, ${words.foreign}`;
+    const verifier =
+      organization_name === null
+        ? html`<bdi>${name}</bdi>`
+        : withNames(words.verifier, name, organization_name);
+    return html`${verifier}, ${words.foreign}`;
   }
   if (platform_id === null) return html`<span class="mono">${connection_id}</span>`;
-  return html`<a href=${at(`/platforms/${platform_id}`)}>${platform_name}</a>`;
+  return html`<a href=${at(`/platforms/${platform_id}`)}><bdi>${platform_name}</bdi></a>`;
 }
 
 function certificateOf({ at, texts }: Visit, certId: string, certificate: Shown["certificate"]): Html {

@@ -123,7 +123,10 @@ function list(visit: Visit, { events, next_cursor }: Listed): Html {
           { label: words.reason, cell: ({ details }) => reasonText(visit.texts, details) },
           {
             label: words.agent,
-            cell: (event) => event.agent_name ?? html`<span class="mono">${event.agent_id}</span>`,
+            cell: ({ agent_name, agent_id }) =>
+              agent_name === null
+                ? html`<span class="mono">${agent_id}</span>`
+                : html`<bdi>${agent_name}</bdi>`,
           },
           { label: words.platform, cell: (event) => platformOf(visit, event) },
         ],
@@ -143,9 +146,9 @@ function when({ at }: Visit, { event_id, occurred_at }: NamedEntry): Html {
   return html`<a href=${at(`/history/${event_id}`)} data-row=${event_id}>${moment(occurred_at)}</a>`;
 }
 
-function platformOf({ texts }: Visit, { platform_name, details }: NamedEntry): Html | string {
-  if (details.verifier === undefined) return platform_name ?? "";
-  return html`${details.verifier.platform_name} <span class="quiet">${texts.history.elsewhere}</span>`;
+function platformOf({ texts }: Visit, { platform_name, details }: NamedEntry): Html {
+  if (details.verifier === undefined) return html`<bdi>${platform_name}</bdi>`;
+  return html`<bdi>${details.verifier.platform_name}</bdi> <span class="quiet">${texts.history.elsewhere}</span>`;
 }
 
 /** Returns the controls of live updates. Without scripts, they are a link. */

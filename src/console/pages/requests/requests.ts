@@ -9,7 +9,7 @@ import { form, readerOf } from "../../elements/form.ts";
 import { limitList } from "../../elements/limits.ts";
 import { filterForm, filtersOf, pager, table } from "../../elements/listing.ts";
 import { scopeChoices, scopeList } from "../../elements/scopes.ts";
-import { badge, type Tone, time } from "../../elements/values.ts";
+import { badge, type Tone, time, withNames } from "../../elements/values.ts";
 import { endFields, readEnd } from "./approval_forms.ts";
 
 const TONES: Record<RequestAnswer["status"], Tone> = {
@@ -64,7 +64,7 @@ export const requestsPage = page<Listed>({
 });
 
 function agent({ at, texts }: Visit, { request_id, agent: { name }, platform }: RequestAnswer): Html {
-  return html`<a href=${at(`/requests/${request_id}`)}><bdi>${name}</bdi></a> <span class="quiet">${texts.requests.of(platform.name)}</span>`;
+  return html`<a href=${at(`/requests/${request_id}`)}><bdi>${name}</bdi></a> <span class="quiet">${withNames(texts.requests.of, platform.name)}</span>`;
 }
 
 const FORM = "ask";
