@@ -45,7 +45,7 @@ describe("the home page", () => {
       },
     });
     const { words } = await viewer.open("/console");
-    expect(words).toContain("Refund orders : The delegation does not have this scope");
+    expect(words).toContain("Refund orders: The delegation does not have this scope");
     expect(words).not.toContain("custom:orders:refund :");
   });
 

@@ -5,7 +5,7 @@ import { page, type Visit } from "../core/page.ts";
 import { delegationTable } from "../elements/delegations.ts";
 import { checkField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
-import { copyable, facts, objectName, time } from "../elements/values.ts";
+import { copyable, facts, objectName, time, withNames } from "../elements/values.ts";
 import { paramsOf } from "./adoption.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
@@ -21,7 +21,7 @@ export const agentPage = page<Loaded>({
   render(visit, loaded) {
     const words = visit.texts.agent;
     const { agent } = loaded;
-    return html`<p class="lead">${agent.disabled_at === null ? words.lead(agent.platform.name) : words.deletedLead}</p>
+    return html`<p class="lead">${agent.disabled_at === null ? withNames(words.lead, agent.platform.name) : words.deletedLead}</p>
       ${about(visit, agent)}
       ${lent(visit, loaded)}
       ${agent.disabled_at === null && adoption(visit, agent)}`;

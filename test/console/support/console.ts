@@ -62,7 +62,10 @@ export function browserOf(api: TestApi, client = api.client()): Browser {
   }
 
   function shown(path: string, answer: HttpAnswer): Shown {
-    const words = unescaped(answer.text.replaceAll(/<[^>]*>/g, " ")).replaceAll(/\s+/g, " ");
+    const words = unescaped(answer.text.replaceAll(/<\/?bdi>/g, "").replaceAll(/<[^>]*>/g, " ")).replaceAll(
+      /\s+/g,
+      " ",
+    );
     return {
       ...answer,
       path: path.replace(/(notice=\w+)\.[\w.-]+/, "$1"),

@@ -5,6 +5,7 @@ import { addressFor } from "../../core/places.ts";
 import { boxField, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { consentChoices, isSensitive, pickedScopes, type ScopeWords } from "../../elements/scopes.ts";
+import { withNames } from "../../elements/values.ts";
 
 type Shown = { request: ConnectRequestAnswer; words: ScopeWords };
 
@@ -28,10 +29,10 @@ export const connectPage = page<Shown>({
     const { publisher, platform, is_test, account_label: label } = shown.request;
     return html`${
       is_test
-        ? html`<p class="unverified">${words.draft(platform.name)}</p>`
+        ? html`<p class="unverified">${withNames(words.draft, platform.name)}</p>`
         : html`<p>${words.by} ${publisher.domain !== null && html`<span class="verified"><span aria-hidden="true">✓ </span>${publisher.domain}<span class="hidden-label"> ${words.isDomain}</span></span>`} <strong><bdi>${publisher.name}</bdi></strong></p>`
     }
-    ${label !== null && html`<p>${words.label(platform.name)}: <q><bdi>${label}</bdi></q></p>`}
+    ${label !== null && html`<p>${withNames(words.label, platform.name)}: <q><bdi>${label}</bdi></q></p>`}
     <p class="lead">${words.lendsNothing}</p>
     ${account(visit)}
     ${decision(visit, shown)}

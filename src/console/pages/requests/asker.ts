@@ -2,7 +2,7 @@ import type { RequestAnswer } from "../../../delegations/delegation_answers.ts";
 import { type Html, html, type Piece } from "../../../html/html.ts";
 import type { DeclaredFields } from "../../../input/declared_fields.ts";
 import type { Visit } from "../../core/page.ts";
-import { day, deadline, facts, time } from "../../elements/values.ts";
+import { day, deadline, facts, time, withNames } from "../../elements/values.ts";
 
 /**
  * Returns who asks and why, as the first thing on the page. Without a verified domain, a warning is in the
@@ -15,12 +15,12 @@ export function introduction(
   const { publisher, platform, purpose } = request;
   return html`${
     publisher === null || publisher.domain === null
-      ? html`<p class="unverified">${publisher === null ? words.unverified(platform.name) : connect.unproved(publisher.name, platform.name)}</p>`
+      ? html`<p class="unverified">${publisher === null ? withNames(words.unverified, platform.name) : withNames(connect.unproved, publisher.name, platform.name)}</p>`
       : html`<p>${words.product} <strong><bdi>${publisher.name}</bdi></strong> <span class="verified"><span aria-hidden="true">✓ </span>${publisher.domain}<span class="hidden-label"> ${words.isDomain}</span></span></p>`
   }
     ${
       purpose !== null &&
-      html`<blockquote><p><q>${purpose}</q></p>
+      html`<blockquote><p><q><bdi>${purpose}</bdi></q></p>
         <footer class="quiet">${request.refusal === null ? words.purposeOf(personOf(request)) : asking.purposeOf}</footer></blockquote>`
     }`;
 }
@@ -57,8 +57,8 @@ export function asker(visit: Visit, request: RequestAnswer): Html {
       publisher === null
         ? html`<span class="quiet">${words.unpublished}</span>`
         : publisher.domain === null
-          ? texts.connect.runBy(publisher.name)
-          : words.published(publisher.name, publisher.domain),
+          ? withNames(texts.connect.runBy, publisher.name)
+          : withNames(words.published, publisher.name, publisher.domain),
     ],
     [
       words.key,

@@ -7,7 +7,7 @@ import type { Visit } from "../../core/page.ts";
 import { grant } from "../../elements/delegations.ts";
 import { detailedLimitList } from "../../elements/limits.ts";
 import { type ScopeWords, scopePhrases } from "../../elements/scopes.ts";
-import { deadline } from "../../elements/values.ts";
+import { deadline, withNames } from "../../elements/values.ts";
 import type { Texts } from "../../texts/texts.ts";
 import { asker } from "./asker.ts";
 import { quoted } from "./separate.ts";
@@ -88,7 +88,8 @@ function riskText({ texts }: Visit, { preview, request, words: said }: Waiting):
   const more = phrases.length - NAMED;
   const named = [...phrases.slice(0, NAMED), ...(more > 0 ? [words.more(more)] : [])];
   const what = new Intl.ListFormat(texts.language).format(named);
-  return html`<p>${words.risks(request.agent.name, what, { isLimited: constraints.length > 0, isRated })}</p>
+  const risks = (agent: string) => words.risks(agent, what, { isLimited: constraints.length > 0, isRated });
+  return html`<p>${withNames(risks, request.agent.name)}</p>
     ${added.length > 0 && detailedLimitList(texts, added)}${needsText(texts, said, preview.said)}
     ${separate.length > 0 && html`<p class="hint">${words.separated(quoted(texts, said, separate), separate.length)}</p>`}`;
 }
