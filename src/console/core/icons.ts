@@ -1,17 +1,20 @@
 import { readFileSync } from "node:fs";
 import { type Html, html } from "../../html/html.ts";
 
-/** The files of the icons in the package `heroicons`, by the name that pages use. */
+/**
+ * The files of the icons in the package `heroicons`, by the name that pages use. The icons of the navigation
+ * are on every page, so they have few bytes.
+ */
 const FILES = {
   home: "home",
-  requests: "inbox",
+  requests: "bell",
   delegations: "key",
-  agents: "cpu-chip",
-  platforms: "squares-2x2",
-  products: "puzzle-piece",
+  agents: "bolt",
+  platforms: "cube",
+  products: "shopping-bag",
   history: "clock",
   try_it: "play",
-  credit: "banknotes",
+  credit: "credit-card",
   organization: "user-group",
   service: "lifebuoy",
   menu: "bars-3",
@@ -39,12 +42,8 @@ export function iconOf(id: string): Html | undefined {
 
 function draw(file: string): Html {
   const svg = readFileSync(new URL(import.meta.resolve(`heroicons/20/solid/${file}.svg`)), "utf8");
-  const paths = [...svg.matchAll(/<path ([^>]*?)\/>/g)].map(([, attributes = ""]) =>
-    Object.fromEntries(
-      [...attributes.matchAll(/([\w-]+)="([^"]*)"/g)].map(([, name, value]) => [name, value]),
-    ),
-  );
-  return html`<svg class="icon" viewBox="0 0 20 20" width="20" height="20" aria-hidden="true">${paths.map(
-    ({ d, "fill-rule": rule }) => html`<path d=${d} fill-rule=${rule} />`,
+  const paths = [...svg.matchAll(/<path [^>]*?\bd="([^"]*)"/g)];
+  return html`<svg class="icon" viewBox="0 0 20 20" aria-hidden="true">${paths.map(
+    ([, d]) => html`<path d=${d} />`,
   )}</svg>`;
 }

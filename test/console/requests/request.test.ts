@@ -277,7 +277,9 @@ describe("the page about a pending request", () => {
     const shown = await page.send("approve", typed);
     expect(shown.status).toBe(200);
     const said = /<p id="preview-end">.*?<p class="actions unscripted">/s.exec(shown.text)?.[0] ?? "";
-    expect(said).toContain("“<bdi>shop-bot</bdi>” could send payments, within the limits, as often as it likes");
+    expect(said).toContain(
+      "“<bdi>shop-bot</bdi>” could send payments, within the limits, as often as it likes",
+    );
     expect(said).not.toContain("read data");
     expect(said).toContain("the amount is at most 20 EUR");
     expect(said).toMatch(/Ends <time datetime="[^"]+" data-day>/);
