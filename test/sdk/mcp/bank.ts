@@ -10,16 +10,21 @@ import { McpServer as McpServer1 } from "@modelcontextprotocol/sdk/server/mcp.js
 import { WebStandardStreamableHTTPServerTransport as HttpServer1 } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";
 import * as server2 from "@modelcontextprotocol/server";
 import { serveStdio } from "@modelcontextprotocol/server/stdio";
+import { expect } from "vitest";
 import { z } from "zod";
-import type { Guard } from "../../../src/sdk/guard.ts";
+import { createAgent } from "../../../src/sdk/agent/agent.ts";
+import { createGuard, type Guard } from "../../../src/sdk/guard.ts";
 import {
+  AUTHORITY,
   type AuthInfo,
   authorityOf,
   type ClientTransport,
   type GuardToolsOptions,
   guardTools,
   type ToolRules,
+  withAuthority,
 } from "../../../src/sdk/mcp/mcp.ts";
+import type { Application } from "../../proofs/application.ts";
 
 export const SCOPE = "payments:send";
 export const RULES: ToolRules = {
@@ -195,3 +200,35 @@ export const CLIENTS = {
     return client as unknown as BankClient;
   },
 } as const;
+
+/** A served bank of an application, and the transport of its agent. */
+export async function bankFor(
+  { platform, agentId }: Application,
+  baseUrl: string,
+  server: keyof typeof SERVERS,
+  tools: Tools,
+) {
+  const guard = createGuard({ baseUrl, apiKey: platform.apiKey });
+  const served = await SERVERS[server]({ guard, tools });
+  const agent = createAgent({ baseUrl, apiKey: platform.apiKey, agentId, verifiers: { "mcp:bank": "own" } });
+  const options = { server: "bank", scopes: { send_payment: { scope: SCOPE, resource: "to" } } };
+  const wrap = <T extends ClientTransport>(transport: T) => withAuthority(transport, agent, options);
+  return { ...served, wrap };
+}
+
+/** Checks that a client made by others pays once with authority, and sees why a tool without a rule is refused. */
+export async function expectPayment(
+  call: (tool: string, given: object) => Promise<unknown> | undefined,
+  { person }: Application,
+  tools: Tools,
+): Promise<void> {
+  tools.paid = [];
+  expect(await call("send_payment", { ...PAYMENT })).toMatchObject({
+    content: [{ text: `paid for ${person.humanId}` }],
+  });
+  expect(await call("hidden", { ...PAYMENT })).toMatchObject({
+    isError: true,
+    _meta: { [AUTHORITY]: { code: "tool_without_rule" } },
+  });
+  expect(tools.paid.map(({ arguments: given }) => given)).toEqual([PAYMENT]);
+}

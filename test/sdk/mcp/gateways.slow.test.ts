@@ -4,13 +4,11 @@ import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { createAgent } from "../../../src/sdk/agent/agent.ts";
-import { createGuard } from "../../../src/sdk/guard.ts";
-import { AUTHORITY, withAuthority } from "../../../src/sdk/mcp/mcp.ts";
+import { AUTHORITY } from "../../../src/sdk/mcp/mcp.ts";
 import { type Application, proofApi } from "../../proofs/application.ts";
 import { codeBlocks } from "../../support/markdown.ts";
 import { npmPackages, pythonPackages } from "../../support/outside_tools.ts";
-import { PAYMENT, type Paid, SCOPE, SERVERS } from "./bank.ts";
+import { bankFor, expectPayment, PAYMENT, type Paid } from "./bank.ts";
 
 const NPM = ["supergateway@4.0.0", "mcp-remote@0.15.1", "@marcbachmann/cel-js@8.0.0"];
 const npm = await npmPackages("mcp-gateways-2", NPM);
@@ -50,26 +48,14 @@ test.skipIf(missing !== undefined).each(Object.keys(GATEWAYS) as (keyof typeof G
   "%s passes a proof and a refusal on between a client and a guarded server",
   { timeout: 240_000 },
   async (name) => {
-    tools.paid = [];
-    const { platform, agentId, person } = app;
-    const guard = createGuard({ baseUrl: world.api.url, apiKey: platform.apiKey });
-    const verifiers = { "mcp:bank": "own" } as const;
-    const agent = createAgent({ baseUrl: world.api.url, apiKey: platform.apiKey, agentId, verifiers });
-    const served = await SERVERS["SDK 2.x over HTTP"]({ guard, tools });
+    const served = await bankFor(app, world.api.url, "SDK 2.x over HTTP", tools);
     const [command = "", ...args] = GATEWAYS[name](`${served.url}`);
     const env = { PATH: process.env.PATH ?? "", PYTHONPATH: `${pypi.folder}`, HOME: home };
-    const stdio = new StdioClientTransport({ command, args, env, stderr: "ignore" });
-    const options = { server: "bank", scopes: { send_payment: { scope: SCOPE, resource: "to" } } };
     const client = new Client({ name: "agent", version: "1" });
     try {
-      await client.connect(withAuthority(stdio, agent, options));
-      const call = (tool: string) => client.callTool({ name: tool, arguments: { ...PAYMENT } });
-      expect(await call("send_payment")).toMatchObject({ content: [{ text: `paid for ${person.humanId}` }] });
-      expect(await call("hidden")).toMatchObject({
-        isError: true,
-        _meta: { [AUTHORITY]: { code: "tool_without_rule" } },
-      });
-      expect(tools.paid.map(({ arguments: given }) => given)).toEqual([PAYMENT]);
+      await client.connect(served.wrap(new StdioClientTransport({ command, args, env, stderr: "ignore" })));
+      const call = (tool: string, given: object) => client.callTool({ name: tool, arguments: { ...given } });
+      await expectPayment(call, app, tools);
     } finally {
       await client.close();
       await served.stop();
