@@ -9,6 +9,8 @@ import { type BoundMember, differencesOf, type Operation } from "./operation.ts"
  *  members that differ, if the agent described its proof; `operation` alone means that the route has none.
  *  Callers can cause it, and an agent's description is not proven. `isDescribed`: whether the header
  *  `X-Service-Operation` arrived
+ * - `request_not_accepted`: the service did not accept the guard's request, for example its context, and did
+ *  not decide. `message` is the service's. Callers can cause it where their input becomes context
  * - `invocation_conflict`: one invocation id came with two different actions. Callers can cause it
  * - `credits_exhausted`: the account of the API key has no credit for a decision
  * - `body_not_read`: a request to a bound route had a body that no parser had read, or of a type to which no
@@ -33,6 +35,14 @@ export type GuardFault =
       isDescribed: boolean;
       request: string | undefined;
     }
+  | {
+      kind: "request_not_accepted";
+      requiredScope: string;
+      status: number | undefined;
+      code: string;
+      message: string | undefined;
+      request: string | undefined;
+    }
   | { kind: "invocation_conflict"; code: string; request: string | undefined }
   | { kind: "credits_exhausted"; status: number; code: string | undefined }
   | { kind: "body_not_read"; request: string | undefined }
@@ -44,6 +54,7 @@ const HINTS: Readonly<Record<GuardFault["kind"], string>> = {
   key_refused: "the service refused the API key. Use a verify key of your platform's connection",
   verifier_not_accepted: "the API key belongs to another verifier than the setting verifier",
   verification_failed: "the service did not decide. Check baseUrl",
+  request_not_accepted: "the service did not accept the guard's request. Check the route's scope and context",
   invocation_conflict: "one invocation id came with two actions. Agents need a new id for each action",
   credits_exhausted: "the account of the API key has no credit, so the service does not decide",
   proof_for_other_operation:
@@ -59,9 +70,10 @@ const HINTS: Readonly<Record<GuardFault["kind"], string>> = {
 };
 const UNDESCRIBED =
   "The request had no header X-Service-Operation, which names what differs. See whether a proxy removes it";
-const SHOWN = ["request", "status", "code", "cause", "requiredScope", "differs"];
+const SHOWN = ["request", "status", "code", "cause", "requiredScope", "differs", "message"];
 /** Characters that a line of a log must not contain, because callers choose the path. */
 const UNSHOWN = /[^\x21-\x7e]/g;
+const UNSHOWN_IN_TEXT = /[^\x20-\x7e]/g;
 const MOST_SHOWN = 200;
 
 /** Returns method and path for a log: without query, control characters and spaces, and shortened. */
@@ -106,7 +118,7 @@ type Asked = {
 export function faultOf(ruling: Ruling, asked: Asked): GuardFault | undefined {
   const { finding, status, answer, refusal } = ruling;
   const { requiredScope } = asked;
-  if (finding === "bad_proof") return bindingFaultOf(ruling, asked);
+  if (finding === "bad_proof") return requestFaultOf(ruling, asked) ?? bindingFaultOf(ruling, asked);
   if (finding === "invalid_scope") return { kind: "scope_not_accepted", requiredScope };
   const code = errorCodeOf(answer);
   if (finding === "invocation_conflict") return { kind: finding, code: finding, request: asked.request };
@@ -120,6 +132,18 @@ export function faultOf(ruling: Ruling, asked: Asked): GuardFault | undefined {
 /** Returns whether a status of the service means that it refused the API key. */
 export function isRefusedKey(status: number | undefined): status is 401 | 403 {
   return status === 401 || status === 403;
+}
+
+function requestFaultOf(
+  { status, answer }: Ruling,
+  { requiredScope, request }: Asked,
+): GuardFault | undefined {
+  const code = errorCodeOf(answer);
+  if (code !== "invalid_request") return undefined;
+  const { message } = answer.error as { message?: unknown };
+  const shown =
+    typeof message === "string" ? message.slice(0, MOST_SHOWN).replace(UNSHOWN_IN_TEXT, "_") : undefined;
+  return { kind: "request_not_accepted", requiredScope, status, code, message: shown, request };
 }
 
 function bindingFaultOf(

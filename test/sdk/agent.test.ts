@@ -198,6 +198,23 @@ describe("agent.fetch to a guarded application", () => {
     ]);
   });
 
+  test("gets a refusal if the service does not accept the route's context, and the guard reports why", async () => {
+    const seen: GuardFault[] = [];
+    const guard = guardOf(app, { onFault: (fault) => seen.push(fault) });
+    const context = () => ({ latitude: 200 });
+    const orders = express().use(guardExpress(guard, { requiredScope: scope, operation: true, context }));
+    const strict = await listen(orders);
+    const agent = agentOf(app, { verifiers: { [strict.url]: "own" } });
+    await expect(agent.fetch(`${strict.url}/orders/7`, { scope })).rejects.toThrow(NotProven);
+    strict.stop();
+    expect(seen).toEqual([
+      {
+        ...{ kind: "request_not_accepted", requiredScope: scope, status: 400, code: "invalid_request" },
+        ...{ message: expect.stringContaining("context.latitude: "), request: "GET /orders/7" },
+      },
+    ]);
+  });
+
   test("throws a typed error for authority that is missing, revoked, or not accepted", async () => {
     const own = await world.application(["payments:send"]);
     const mapped = { verifiers: { [shop.url]: verifierOf(app) } };

@@ -108,18 +108,22 @@ describe("the cases that both languages share:", () => {
     expect(describeOperation(operation as never, required_scope)).toBe(each.described);
   });
 
-  test.each(cases.faults)("a fault after $name", ({ described, status, code, bound, fault }) => {
-    const body = Buffer.from(JSON.stringify({ error: { code, message: "", status } }));
-    const { required_scope: requiredScope = "", ...operation } = cases.bindings[0]?.operation ?? {};
-    const asked = { requiredScope, operation: bound ? (operation as never) : undefined };
-    const found = faultOf(rule({ answered: true, status, body }), {
-      ...asked,
-      described: described ?? undefined,
-      request: undefined,
-    });
-    const differs = found && "differs" in found ? { differs: found.differs ?? null } : {};
-    expect(found && { kind: found.kind, ...differs }).toEqual(fault ?? undefined);
-  });
+  test.each(cases.faults)(
+    "a fault after $name",
+    ({ described, status, code, message = "", bound, fault }) => {
+      const body = Buffer.from(JSON.stringify({ error: { code, message, status } }));
+      const { required_scope: requiredScope = "", ...operation } = cases.bindings[0]?.operation ?? {};
+      const asked = { requiredScope, operation: bound ? (operation as never) : undefined };
+      const found = faultOf(rule({ answered: true, status, body }), {
+        ...asked,
+        described: described ?? undefined,
+        request: undefined,
+      });
+      const differs = found && "differs" in found ? { differs: found.differs ?? null } : {};
+      const shown = found && "message" in found ? { message: found.message } : {};
+      expect(found && { kind: found.kind, ...differs, ...shown }).toEqual(fault ?? undefined);
+    },
+  );
 
   test.each(cases.verifiers)("a verifier with $name", ({ verifiers, url, expected, found }) => {
     const read = (members: object) => readVerifier(camelCased(members));

@@ -216,7 +216,7 @@ export async function bankFor(
   return { ...served, wrap };
 }
 
-/** Checks that a client made by others pays once with authority, and sees why a tool without a rule is refused. */
+/** Checks that a client made by others pays once, and sees why a tool without a rule is refused. */
 export async function expectPayment(
   call: (tool: string, given: object) => Promise<unknown> | undefined,
   { person }: Application,

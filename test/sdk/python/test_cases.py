@@ -132,7 +132,8 @@ def test_bindings(case: dict[str, Any]) -> None:
 
 @cases("faults")
 def test_faults(case: dict[str, Any]) -> None:
-    body = json.dumps({"error": {"code": case["code"], "message": "", "status": case["status"]}})
+    error = {"code": case["code"], "message": case.get("message", ""), "status": case["status"]}
+    body = json.dumps({"error": error})
     own = MappingProxyType(CASES["bindings"][0]["operation"])
     ruling = rule(Answer(case["status"], body.encode()))
     fault = fault_of(ruling, own["required_scope"], own if case["bound"] else None, case["described"])
@@ -141,6 +142,8 @@ def test_faults(case: dict[str, Any]) -> None:
         found = {"kind": fault.kind}
         if fault.kind == "proof_for_other_operation":
             found["differs"] = None if fault.differs is None else list(fault.differs)
+        if fault.message is not None:
+            found["message"] = fault.message
     assert found == case["fault"]
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from .enforcement import NO_DECISION, Ruling, error_code_of
 from .operation import BoundOperation, differences_of
+from .protocol.plain import is_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,8 @@ class GuardFault:
       members that differ, if the agent described its proof; `operation` alone means that the route has none.
       Callers can cause it, and an agent's description is not proven. `is_described`: whether the header
       `X-Service-Operation` arrived
+    - `request_not_accepted`: the service did not accept the guard's request, for example its context, and did
+      not decide. `message` is the service's. Callers can cause it where their input becomes context
     - `invocation_conflict`: one invocation id came with two different actions. Callers can cause it
     - `credits_exhausted`: the account of the API key has no credit for a decision
     - `body_not_read`: a request to a bound route had a body of another type than JSON and
@@ -39,6 +42,7 @@ class GuardFault:
         "verifier_not_accepted",
         "verification_failed",
         "proof_for_other_operation",
+        "request_not_accepted",
         "invocation_conflict",
         "credits_exhausted",
         "body_not_read",
@@ -57,12 +61,16 @@ class GuardFault:
     differs: tuple[str, ...] | None = None
     is_described: bool | None = None
     request: str | None = None
+    message: str | None = None
 
 
 _HINTS: Mapping[str, str] = {
     "key_refused": "the service refused the API key. Use a verify key of your platform's connection",
     "verifier_not_accepted": "the API key belongs to another verifier than the setting verifier",
     "verification_failed": "the service did not decide. Check base_url",
+    "request_not_accepted": (
+        "the service did not accept the guard's request. Check the route's scope and context"
+    ),
     "invocation_conflict": "one invocation id came with two actions. Agents need a new id for each action",
     "credits_exhausted": "the account of the API key has no credit, so the service does not decide",
     "proof_for_other_operation": (
@@ -80,6 +88,7 @@ _UNDESCRIBED = (
 )
 # Characters that a line of a log must not contain, because callers choose the path.
 _UNSHOWN = re.compile(r"[^\x21-\x7e]")
+_UNSHOWN_IN_TEXT = re.compile(r"[^\x20-\x7e]")
 _MOST_SHOWN = 200
 _LOG = logging.getLogger("deputize.guard")
 KEY_REFUSED = (401, 403)
@@ -109,6 +118,7 @@ def warn_once() -> Callable[[GuardFault], object]:
             "cause": fault.cause,
             "required_scope": fault.required_scope,
             "differs": fault.differs and ",".join(fault.differs),
+            "message": fault.message,
         }
         text = "".join(f", {name} {value}" for name, value in shown.items() if value is not None)
         hint = _HINTS[fault.kind]
@@ -128,6 +138,8 @@ def fault_of(
 ) -> GuardFault | None:
     """Returns the fault of the application, the agent or the service that verify's response shows, if any."""
     if ruling.finding == "bad_proof":
+        if error_code_of(ruling.answer) == "invalid_request":
+            return _request_fault_of(ruling, required_scope, request)
         fault = _binding_fault_of(ruling, required_scope, operation, described)
         return fault and replace(fault, is_described=described is not None, request=request)
     if ruling.finding == "invalid_scope":
@@ -144,6 +156,19 @@ def fault_of(
     if status in KEY_REFUSED:
         return GuardFault("key_refused", status=status, code=code)
     return GuardFault("verification_failed", status=status, code=code, cause=ruling.finding)
+
+
+def _request_fault_of(ruling: Ruling, required_scope: str, request: str | None) -> GuardFault:
+    error = ruling.answer.get("error")
+    message = error.get("message") if is_object(error) else None
+    return GuardFault(
+        "request_not_accepted",
+        required_scope=required_scope,
+        status=ruling.status,
+        code="invalid_request",
+        message=_UNSHOWN_IN_TEXT.sub("_", message[:_MOST_SHOWN]) if isinstance(message, str) else None,
+        request=request,
+    )
 
 
 def _binding_fault_of(
