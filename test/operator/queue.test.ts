@@ -68,7 +68,7 @@ describe("the operator's queue", () => {
     await end(again);
     await vi.advanceTimersByTimeAsync(600_000);
     expect(await next()).toBeUndefined();
-    expect(vi.getTimerCount()).toBe(0);
+    expect(queue.depth()).toEqual({ waiting: 0, running: 0 });
   });
 
   test("runs a key once, however often it was added before", async () => {
