@@ -262,8 +262,8 @@ export const mailsAndMakers = {
 };
 
 /** The ends of proposals to connect products, for the mails to their proposers, and saved filters. */
-const proposalEnds = {
-  name: "0033_proposal_ends",
+const proposalEndsAndFilters = {
+  name: "0033_proposal_ends_and_saved_filters",
   sql: `
 alter table connect_proposals
   -- When the proposal was declined, or was found to have lapsed. Null: it waits, or was approved.
@@ -284,4 +284,4 @@ create index on saved_filters (person_id);
 };
 
 /** The migrations of this file, in order. A new one goes to the end. */
-export const latest = [mailsAndMakers, proposalEnds];
+export const latest = [mailsAndMakers, proposalEndsAndFilters];
