@@ -28,21 +28,22 @@ let last = { msecs: -1, seq: 0 };
 
 /**
  * Returns a new id that contains `time` in whole milliseconds, for records that are found by time and id. Ids
- * of consecutive calls in this process with the same millisecond increase.
+ * of consecutive calls in this process with the same millisecond increase. Of `random`, the id contains
+ * {@link ENDING}.
  */
-export function newIdAt(time: Date): string {
-  const [msecs, random] = [time.getTime(), drawRandom()];
+export function newIdAt(time: Date, random: Buffer = drawRandom()): string {
+  const msecs = time.getTime();
   const seq = last.msecs === msecs ? last.seq + 1 : random.readUInt32BE() >>> 1;
   last = { msecs, seq };
   return uuidv7({ msecs, seq, random });
 }
 
-/**
- * Returns the id that contains `time` in whole milliseconds. The first 16 of `bytes` replace the random bytes
- * of {@link newIdAt}.
- */
-export function idFrom(time: Date, bytes: Uint8Array): string {
-  return uuidv7({ msecs: time.getTime(), random: bytes.subarray(0, RANDOM_BYTES) });
+/** The random bytes with which an id ends. */
+const ENDING = [11, RANDOM_BYTES] as const;
+
+/** Returns whether an id from {@link newIdAt} ends with these random bytes: 40 bits agree. */
+export function isMadeWith(id: string, random: Buffer): boolean {
+  return id.endsWith(random.toString("hex", ...ENDING));
 }
 
 function drawRandom(): Buffer {

@@ -1,5 +1,6 @@
+import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import { idFrom, isUuid, newIdAt, timeOfId } from "../src/ids.ts";
+import { isMadeWith, isUuid, newIdAt, timeOfId } from "../src/ids.ts";
 
 test.each([0, 1, 1_763_725_550_123, 2 ** 48 - 1])(
   "an id contains the time for which it was created, in milliseconds: %d",
@@ -14,12 +15,13 @@ test.each([0, 1, 1_763_725_550_123, 2 ** 48 - 1])(
   },
 );
 
-test("idFrom returns the same id for the same time and bytes, and another id for others", () => {
-  const [time, bytes] = [new Date(1_763_725_550_123), Buffer.alloc(32, 7)];
-  const id = idFrom(time, bytes);
-  expect([isUuid(id), timeOfId(id), idFrom(time, bytes)]).toEqual([true, time, id]);
-  expect(idFrom(time, Buffer.alloc(32, 8))).not.toBe(id);
-  expect(idFrom(new Date(time.getTime() + 1), bytes)).not.toBe(id);
+test("an id of given bytes ends with some of them, and increases like any other id", () => {
+  const [time, bytes] = [new Date(1_763_725_550_123), randomBytes(32)];
+  const ids = [newIdAt(time), newIdAt(time, bytes), newIdAt(time), newIdAt(time, bytes), newIdAt(time)];
+  expect([...ids].sort()).toEqual(ids);
+  expect(new Set(ids).size).toBe(5);
+  expect(ids.map((id) => isMadeWith(id, bytes))).toEqual([false, true, false, true, false]);
+  expect(ids.every((id) => isUuid(id) && timeOfId(id)?.getTime() === time.getTime())).toBe(true);
 });
 
 test("timeOfId returns undefined for an id of a different UUID version", () => {

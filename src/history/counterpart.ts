@@ -1,6 +1,6 @@
 import { addSeconds } from "../clock.ts";
 import type { Database } from "../db/database.ts";
-import { idFrom } from "../ids.ts";
+import { isMadeWith } from "../ids.ts";
 import { CHALLENGE_WINDOW_SECONDS } from "../protocol/encoding/constants.ts";
 import type { HistoryRow } from "./history_entry.ts";
 
@@ -32,27 +32,26 @@ export async function findCounterpart(
       .whereBetween("occurred_at", [addSeconds(at, -SLACK_SECONDS), addSeconds(at, LATER_SECONDS)])
       .orderBy("occurred_at")
       .select("event_id", db.raw(`${BUNDLE_HASH} as hash`));
-    return decisions.find(({ hash }) => isProof({ event_id, occurred_at: at }, hash))?.event_id;
+    return decisions.find(({ hash }) => isProof(event_id, hash))?.event_id;
   }
   const decided: Pick<Found, "hash"> | undefined = await db("audit_events")
     .where({ account_id: accountId, occurred_at: at, event_id })
     .whereNotNull("receipt")
     .first(db.raw(`${BUNDLE_HASH} as hash`));
   if (decided === undefined) return undefined;
-  const proofs: Presented[] = await near
+  const proofs: Pick<Event, "event_id">[] = await near
     .whereNull("decision")
     .whereBetween("occurred_at", [addSeconds(at, -LATER_SECONDS), addSeconds(at, SLACK_SECONDS)])
     .orderBy("occurred_at", "desc")
-    .select("event_id", "occurred_at");
-  return proofs.find((proof) => isProof(proof, decided.hash))?.event_id;
+    .select("event_id");
+  return proofs.find((proof) => isProof(proof.event_id, decided.hash))?.event_id;
 }
 
 type Found = { event_id: string; hash: string | null };
-type Presented = Pick<Event, "event_id" | "occurred_at">;
 
 /** Returns whether a presented proof has this hash, with which its event's id was made. */
-function isProof({ event_id, occurred_at }: Presented, hash: string | null): boolean {
-  return hash !== null && idFrom(occurred_at, Buffer.from(hash, "hex")) === event_id;
+function isProof(eventId: string, hash: string | null): boolean {
+  return hash !== null && isMadeWith(eventId, Buffer.from(hash, "hex"));
 }
 
 /** A decision follows its proof within this many seconds. */

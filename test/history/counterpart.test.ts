@@ -65,18 +65,6 @@ describe("the history of a proof", () => {
     expect(await one(app, decided as Event)).not.toHaveProperty("counterpart_id");
   });
 
-  test("records a proof once if the same one is made twice in a millisecond", async () => {
-    const app = await world.application(["data:read"]);
-    const { body } = await app.post("/v1/service/challenge");
-    const [first, second] = await Promise.all([
-      app.present({ challenge: body.challenge }),
-      app.present({ challenge: body.challenge }),
-    ]);
-    expect([first.status, second.status]).toEqual([200, 200]);
-    const hashes = new Set([first, second].map((each) => JSON.stringify(each.body.proof_bundle)));
-    expect(await presentedOf(app)).toHaveLength(hashes.size);
-  });
-
   test("leads from the page of a decision to the page of its proof, and back", async () => {
     const app = await world.application(["data:read"]);
     await app.verify(await app.proof());

@@ -3,7 +3,7 @@ import { addSeconds, signingSeconds } from "../../clock.ts";
 import type { Database } from "../../db/database.ts";
 import type { AgentRow } from "../../db/tables.ts";
 import { ApiError } from "../../errors.ts";
-import { idFrom } from "../../ids.ts";
+import { newIdAt } from "../../ids.ts";
 import { idText, isoTime } from "../../input/schemas.ts";
 import type { DelegationCert } from "../../protocol/documents/certificate.ts";
 import { bundleHash } from "../../protocol/documents/proof_bundle.ts";
@@ -260,7 +260,7 @@ async function findAgent(
 }
 
 /**
- * Records that a proof was presented. The event's id contains the start of the proof's hash, and a decision's
+ * Records that a proof was presented. The event's id ends with bytes of the proof's hash, and a decision's
  * receipt contains this hash. So the history finds the proof of a decision, and the decision about a proof.
  */
 async function recordPresented(
@@ -273,15 +273,14 @@ async function recordPresented(
     `with history as (
        insert into audit_events (account_id, occurred_at, event_id, event_type, connection_id, agent_id, cert_id)
        select account_id, :now, :eventId, 'proof.presented', :connectionId, :agentId, :certId
-       from unnest(:accounts::uuid[]) as keeper (account_id) on conflict do nothing)
+       from unnest(:accounts::uuid[]) as keeper (account_id))
      insert into history_queue (account_id, occurred_at, event_id, traceparent)
      select account_id, :now::timestamptz, :eventId::uuid, :trace::text
-     from unnest(:accounts::uuid[]) as keeper (account_id) where (select way from event_way) = 'kafka'
-     on conflict do nothing`,
+     from unnest(:accounts::uuid[]) as keeper (account_id) where (select way from event_way) = 'kafka'`,
     {
       accounts: [...new Set([caller.accountId, caller.principalAccountId])],
       now,
-      eventId: idFrom(now, hash),
+      eventId: newIdAt(now, Buffer.from(hash)),
       connectionId: caller.connectionId,
       agentId,
       certId: certificate.cert_id,
