@@ -26,6 +26,7 @@ const FILES = {
 /** An icon that pages can show. */
 export type IconName = keyof typeof FILES;
 
+const PACKAGE = import.meta.resolve("heroicons/package.json");
 const drawn = new Map<IconName, Html>();
 
 /** Returns an icon in the color of the text beside it. Screen readers ignore it: the text says the same. */
@@ -41,7 +42,7 @@ export function iconOf(id: string): Html | undefined {
 }
 
 function draw(file: string): Html {
-  const svg = readFileSync(new URL(import.meta.resolve(`heroicons/20/solid/${file}.svg`)), "utf8");
+  const svg = readFileSync(new URL(`20/solid/${file}.svg`, PACKAGE), "utf8");
   const paths = [...svg.matchAll(/<path [^>]*?\bd="([^"]*)"/g)];
   return html`<svg class="icon" viewBox="0 0 20 20" aria-hidden="true">${paths.map(
     ([, d]) => html`<path d=${d} />`,
