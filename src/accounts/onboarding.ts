@@ -9,7 +9,7 @@ import { keyId } from "../protocol/keys/hybrid.ts";
 import { type Route, route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
 import { grantAlphaCredits } from "./ledger/amounts.ts";
-import { recordCreditedAddress } from "./ledger/credited_addresses.ts";
+import { recordCreditedAddress } from "./ledger/grants.ts";
 import type { CodeHashes } from "./sign_in/codes.ts";
 
 /**

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { type AcceptedPrincipal, type Delegation, keyText, type Platform } from "../operator/kinds.ts";
-import type { BoundAccount } from "../operator/namespace_bindings.ts";
+import type { Binding, BoundAccount } from "../operator/namespace_bindings.ts";
+import { approverObstacle } from "../operator/reconcile/delegation_rules.ts";
 import { coversScopes } from "../protocol/documents/scopes.ts";
-import { approvalOf, ownerOf } from "./approval.ts";
 import type { Spot } from "./entries.ts";
 import { type Declared, objectIn, type World } from "./world.ts";
 
@@ -198,4 +198,25 @@ function bindingEffects({ before, after }: Versions<BoundAccount>): Effect[] {
       ({ fourEyes }) => `${fourEyes === true ? "two people" : "one person"} must decide`,
     ),
   ];
+}
+
+/** Returns the address of the account's owner, or a description if the files do not bind the namespace. */
+function ownerOf(namespace: string, binding: Binding | undefined): string {
+  return binding?.account?.accountEmail ?? `the owner of the account of namespace ${namespace}`;
+}
+
+/** Describes the people of whom one must approve a Delegation. */
+function approvalOf({ metadata, spec }: Delegation, binding: Binding | undefined): string {
+  const owner = `${ownerOf(metadata.namespace, binding)} in the console`;
+  const { requestedBy } = spec;
+  const mayApprove = (username: string) =>
+    username !== requestedBy && approverObstacle({ spec }, { approver: { username } }, binding) === undefined;
+  const approvers = binding?.account?.approvers;
+  if (approvers !== undefined) {
+    const able = approvers.filter(mayApprove);
+    return able.length === 0 ? owner : `${owner}, or in Kubernetes ${able.join(" or ")}`;
+  }
+  if (binding?.account?.fourEyes === true && requestedBy === undefined) return owner;
+  const except = requestedBy === undefined ? "" : ` except ${requestedBy}, who asks`;
+  return `${owner}, or in Kubernetes a user whom the owner has linked${except}`;
 }

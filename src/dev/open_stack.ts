@@ -1,6 +1,5 @@
 import { processBirth } from "./process/folder_lock.mjs";
-import { rotateLog } from "./process/logs.ts";
-import type { Part } from "./process/part.ts";
+import { type Part, rotateLog } from "./process/part.ts";
 import { checkFree } from "./process/ports.ts";
 import { type Supervisor, supervisePart } from "./process/supervisor.ts";
 import { openStateFolder, type Run, untilEarlierRunEnded, writeRun } from "./state_folder.ts";

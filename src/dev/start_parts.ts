@@ -7,7 +7,7 @@ import { eventsEnvironment, prepareEvents } from "./kafka/events.ts";
 import { kafkaParts } from "./kafka/nodes.ts";
 import type { Stack } from "./open_stack.ts";
 import { databaseUrl, postgresPart, prepareDatabases } from "./postgres/postgres.ts";
-import { rotateLog } from "./process/logs.ts";
+import { rotateLog } from "./process/part.ts";
 import { checkFree, freePort } from "./process/ports.ts";
 import { initializeVault, openSecrets } from "./secrets.ts";
 import {

@@ -17,7 +17,7 @@ import {
 import { createGuard } from "../../src/sdk/create_guard.ts";
 import { rule } from "../../src/sdk/enforcement.ts";
 import { faultOf } from "../../src/sdk/faults.ts";
-import { readBody as readTyped } from "../../src/sdk/frameworks/body.ts";
+import { readBody as readTyped } from "../../src/sdk/frameworks/web.ts";
 import { describeOperation } from "../../src/sdk/operation.ts";
 import { readProof } from "../../src/sdk/proof.ts";
 import { verifyWebhook } from "../../src/sdk/webhook.ts";

@@ -1,5 +1,6 @@
 import type { ChildProcess } from "node:child_process";
-import { open, readFile } from "node:fs/promises";
+import { mkdir, open, readFile, rename } from "node:fs/promises";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { UserError } from "../user_error.ts";
 import { spawnTied, type TiedOptions } from "./lifeline.mjs";
@@ -7,6 +8,9 @@ import type { PartPort } from "./ports.ts";
 
 /** Keeps SIGUSR1 from opening Node's inspector in a part, since every local user could connect to it. */
 export const NO_INSPECTOR = "--disable-sigusr1";
+
+/** How many logs of earlier runs are kept. */
+const KEPT_LOGS = 3;
 
 /** A process that is ready for work. */
 export type RunningPart = {
@@ -155,4 +159,24 @@ function lastLines(text: string): string[] {
     .slice(-5)
     .filter((line) => line !== "")
     .map((line) => `  ${line.slice(0, 300)}`);
+}
+
+/** Returns the path of a part's log in the state folder. */
+export function logFile(folder: string, part: string): string {
+  return join(folder, "logs", `${part}.log`);
+}
+
+/** Keeps the logs of three earlier runs as `.1` (the newest) to `.3`. Returns the new log's path. */
+export async function rotateLog(folder: string, part: string): Promise<string> {
+  const path = logFile(folder, part);
+  await mkdir(join(folder, "logs"), { recursive: true, mode: 0o700 });
+  for (let age = KEPT_LOGS; age > 0; age -= 1) {
+    const from = age === 1 ? path : `${path}.${age - 1}`;
+    await rename(from, `${path}.${age}`).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "ENOENT") {
+        throw error;
+      }
+    });
+  }
+  return path;
 }

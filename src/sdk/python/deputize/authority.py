@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from .enforcement import Refusal
 from .operation import BoundOperation
@@ -11,6 +11,8 @@ from .record import VerificationRecord
 
 # How an allowed action ended. The guard sends it to `POST …/invocations/{id}/outcome`.
 Outcome = Literal["executed", "failed", "refused_by_receiver", "not_attempted"]
+
+T = TypeVar("T")
 
 
 class Report(Protocol):
@@ -49,6 +51,14 @@ class Refused:
 
     refusal: Refusal
     record: VerificationRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Executed(Generic[T]):
+    """The value of an action that ran, and its authority."""
+
+    value: T
+    authority: Authority
 
 
 def grant_authority(

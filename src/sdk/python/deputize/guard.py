@@ -2,11 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
-from .authority import Authority, Outcome, Refused, Report, grant_authority, receipt_id_of
+from .authority import Authority, Executed, Outcome, Refused, Report, grant_authority, receipt_id_of
 from .calls import awaited, finished
 from .challenges import LONGEST_WAIT, Challenge, ChallengeLimit, read_challenge
 from .enforcement import Finding, Refusal, Ruling, error_code_of, rule
@@ -17,7 +15,7 @@ from .payload import ABSENT
 from .principals import AcceptedPrincipals, Principals, read_principals, root_ids
 from .proof import ProofSource
 from .question import AuthorizeCall, Question, question_of, read_call
-from .record import Cause, VerificationRecord, refusal_of, verification_record
+from .record import Cause, VerificationRecord, refusal_of, timestamp, verification_record
 from .route import MAX_BODY_BYTES, Route
 from .service.exchange import Answer, Exchange, Exchanger
 from .service.own_key import OWN_KEY_PATH, LookUp, read_object, read_own_key
@@ -47,14 +45,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Executed(Generic[T]):
-    """The value of an action that ran, and its authority."""
-
-    value: T
-    authority: Authority
 
 
 class Guard:
@@ -170,7 +160,7 @@ class Guard:
         return self._service.header(name)
 
     async def _authorize(self, call: AuthorizeCall, *, is_async: bool) -> Authority | Refused:
-        asked_at = _now()
+        asked_at = timestamp()
         principals = read_principals(call.principals)
         prepared = await self._prepare(call, is_async)
         if isinstance(prepared, str):
@@ -290,7 +280,7 @@ class Guard:
             if is_reported or operation is None or receipt_id is None:
                 return
             is_reported = True
-            sent = OutcomeReport(operation["invocation_id"], receipt_id, outcome, detail, _now())
+            sent = OutcomeReport(operation["invocation_id"], receipt_id, outcome, detail, timestamp())
             self._outcomes.report(sent)
 
         return report
@@ -306,7 +296,3 @@ class Guard:
         url, headers = self._service.address(path), {self._service.header("api-key"): key}
         exchange = self._exchanger.post(url, headers, body, seconds)
         return await asyncio.wrap_future(exchange) if is_async else exchange.result()
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

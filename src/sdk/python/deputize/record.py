@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Literal, cast
 
@@ -82,3 +83,8 @@ def verification_record(
     return VerificationRecord(
         cause, scope, operation, asked_at, status, cast(MappingProxyType[str, Any], answer), refusal
     )
+
+
+def timestamp() -> str:
+    """Returns the current time as the service writes times: in UTC, with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
