@@ -28,8 +28,8 @@ let last = { msecs: -1, seq: 0 };
 
 /**
  * Returns a new id that contains `time` in whole milliseconds, for records that are found by time and id. Ids
- * of consecutive calls in this process with the same millisecond increase. Of `random`, the id contains
- * {@link ENDING}.
+ * of consecutive calls in this process with the same millisecond increase. The id ends with
+ * {@link ENDING a part} of `random`.
  */
 export function newIdAt(time: Date, random: Buffer = drawRandom()): string {
   const msecs = time.getTime();
@@ -38,10 +38,10 @@ export function newIdAt(time: Date, random: Buffer = drawRandom()): string {
   return uuidv7({ msecs, seq, random });
 }
 
-/** The random bytes with which an id ends. */
+/** Start and end of the 5 random bytes with which an id ends. */
 const ENDING = [11, RANDOM_BYTES] as const;
 
-/** Returns whether an id from {@link newIdAt} ends with these random bytes: 40 bits agree. */
+/** Returns whether {@link newIdAt} made an id with these random bytes. Compares 40 bits. */
 export function isMadeWith(id: string, random: Buffer): boolean {
   return id.endsWith(random.toString("hex", ...ENDING));
 }

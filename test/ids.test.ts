@@ -15,7 +15,7 @@ test.each([0, 1, 1_763_725_550_123, 2 ** 48 - 1])(
   },
 );
 
-test("an id of given bytes ends with some of them, and increases like any other id", () => {
+test("newIdAt with given bytes returns an id that ends with five of them, and that increases", () => {
   const [time, bytes] = [new Date(1_763_725_550_123), randomBytes(32)];
   const ids = [newIdAt(time), newIdAt(time, bytes), newIdAt(time), newIdAt(time, bytes), newIdAt(time)];
   expect([...ids].sort()).toEqual(ids);

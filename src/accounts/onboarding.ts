@@ -8,8 +8,7 @@ import { isOneScript, MIXED_SCRIPTS } from "../input/scripts.ts";
 import { keyId } from "../protocol/keys/hybrid.ts";
 import { type Route, route } from "../route.ts";
 import type { VaultClient } from "../vault/client.ts";
-import { grantAlphaCredits } from "./ledger/amounts.ts";
-import { recordCreditedAddress } from "./ledger/grants.ts";
+import { grantAlphaCredits, recordCreditedAddress } from "./ledger/amounts.ts";
 import type { CodeHashes } from "./sign_in/codes.ts";
 
 /**

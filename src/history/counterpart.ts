@@ -8,10 +8,13 @@ import type { HistoryRow } from "./history_entry.ts";
 const COMPARED = 1_000;
 /** The clocks of two processes differ by at most this many seconds. */
 const SLACK_SECONDS = 10;
+/** A decision follows its proof within this many seconds. */
+const LATER_SECONDS = CHALLENGE_WINDOW_SECONDS + SLACK_SECONDS;
 
 const BUNDLE_HASH = "receipt::json ->> 'bundle_hash'";
 
 type Event = Pick<HistoryRow, "event_id" | "occurred_at" | "cert_id" | "decision">;
+type Decision = { event_id: string; hash: string | null };
 
 /**
  * Returns the id of the event about the same proof: for a decision the presented proof, and for a presented
@@ -27,14 +30,14 @@ export async function findCounterpart(
   const { occurred_at: at, event_id, cert_id } = event;
   const near = db("audit_events").where({ account_id: accountId, cert_id }).limit(COMPARED);
   if (event.decision === null) {
-    const decisions: Found[] = await near
+    const decisions: Decision[] = await near
       .whereNotNull("receipt")
       .whereBetween("occurred_at", [addSeconds(at, -SLACK_SECONDS), addSeconds(at, LATER_SECONDS)])
       .orderBy("occurred_at")
       .select("event_id", db.raw(`${BUNDLE_HASH} as hash`));
     return decisions.find(({ hash }) => isProof(event_id, hash))?.event_id;
   }
-  const decided: Pick<Found, "hash"> | undefined = await db("audit_events")
+  const decided: Pick<Decision, "hash"> | undefined = await db("audit_events")
     .where({ account_id: accountId, occurred_at: at, event_id })
     .whereNotNull("receipt")
     .first(db.raw(`${BUNDLE_HASH} as hash`));
@@ -47,12 +50,7 @@ export async function findCounterpart(
   return proofs.find((proof) => isProof(proof.event_id, decided.hash))?.event_id;
 }
 
-type Found = { event_id: string; hash: string | null };
-
 /** Returns whether a presented proof has this hash, with which its event's id was made. */
 function isProof(eventId: string, hash: string | null): boolean {
   return hash !== null && isMadeWith(eventId, Buffer.from(hash, "hex"));
 }
-
-/** A decision follows its proof within this many seconds. */
-const LATER_SECONDS = CHALLENGE_WINDOW_SECONDS + SLACK_SECONDS;

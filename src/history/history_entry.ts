@@ -27,7 +27,7 @@ const details = z.object({
   verifier: z
     .object({ platform_name: z.string(), organization_name: z.string().nullable() })
     .optional()
-    .describe("Who decided and paid, if it was another account, with its names then"),
+    .describe("The other account that decided and paid, with its names at the time"),
 });
 
 /** An audit event as the API returns it. `details` is empty for `proof.presented` (specification §2). */
@@ -123,7 +123,7 @@ export const namedEntry = historyEntry.extend({
   platform_name: z.string().nullable(),
   scope_label: z.string().nullable().describe("The platform's label for the required custom scope"),
   human_id: z.string().nullable().describe("The principal at the root of the agent's chain"),
-  counterpart_id: z.string().optional().describe("Its proof or decision"),
+  counterpart_id: z.string().optional().describe("Event of its proof or decision"),
   receipt_hash: z.string().nullable().describe("sha256:<hex> of the receipt"),
 });
 

@@ -110,7 +110,7 @@ const checkBody = z.object({
     ),
 });
 const checkAnswer = z.object({
-  genuine: z.boolean().describe("Created here, and unchanged"),
+  genuine: z.boolean().describe("This service made it, unchanged"),
   receipt_hash: z.string().describe("sha256:<hex> of the submitted receipt"),
 });
 

@@ -3,7 +3,7 @@ import { spendCodes, storeCodes, tryCodes } from "../accounts/address/account_co
 import { deletionMail } from "../accounts/address/address_mails.ts";
 import { accountCode, sendOrRefuse } from "../accounts/address/change_address.ts";
 import { refuseRecentlyChanged } from "../accounts/former_addresses.ts";
-import { recordCreditedAddress } from "../accounts/ledger/grants.ts";
+import { recordCreditedAddress } from "../accounts/ledger/amounts.ts";
 import type { Mailer } from "../accounts/mail/smtp.ts";
 import { clearedCookies, lockFamilies } from "../accounts/sessions/sessions.ts";
 import type { CodeHashes } from "../accounts/sign_in/codes.ts";

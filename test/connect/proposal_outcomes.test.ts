@@ -54,7 +54,7 @@ describe("the mail about the outcome of a proposal", () => {
     }
   });
 
-  test("reaches nobody who decided their own proposal, as an approver since then", async () => {
+  test("reaches no member who decided their own proposal after a promotion", async () => {
     const { owner, developer } = await organization();
     const [first, second] = [
       await propose(developer.acting),

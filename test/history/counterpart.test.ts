@@ -79,6 +79,6 @@ describe("the history of a proof", () => {
     expect(proof.element("decision", /<a href="([^"]*)">See the decision/)).toBe(decision.path);
     await prunePresented({ db: world.api.db, now: addSeconds(world.api.clock.now(), 400) });
     const later = await browser.open(decision.path);
-    expect(later.words).toMatch(/By the proof Its own entry has disappeared.* sha256:[0-9a-f]{64}/);
+    expect(later.words).toMatch(/By the proof This history has no entry of it.* sha256:[0-9a-f]{64}/);
   });
 });

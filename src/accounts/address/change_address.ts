@@ -11,7 +11,7 @@ import type { ClientRates } from "../../rates/client_rates.ts";
 import { type Route, route } from "../../route.ts";
 import { emailAddress } from "../email.ts";
 import { isReserved } from "../former_addresses.ts";
-import { recordCreditedAddress } from "../ledger/grants.ts";
+import { recordCreditedAddress } from "../ledger/amounts.ts";
 import { describeMailError, type Mail, type Mailer } from "../mail/smtp.ts";
 import { lockFamilies } from "../sessions/sessions.ts";
 import { type CodeHashes, plainCode } from "../sign_in/codes.ts";

@@ -27,18 +27,18 @@ const FILES = {
 export type IconName = keyof typeof FILES;
 
 const PACKAGE = import.meta.resolve("heroicons/package.json");
-const drawn = new Map<IconName, Html>();
+const ICONS = Object.fromEntries(Object.entries(FILES).map(([name, file]) => [name, draw(file)])) as Readonly<
+  Record<IconName, Html>
+>;
 
 /** Returns an icon in the color of the text beside it. Screen readers ignore it: the text says the same. */
 export function icon(name: IconName): Html {
-  const known = drawn.get(name) ?? draw(FILES[name]);
-  drawn.set(name, known);
-  return known;
+  return ICONS[name];
 }
 
 /** Returns the icon with this id, or nothing: some entries of the navigation may have no icon. */
 export function iconOf(id: string): Html | undefined {
-  return Object.hasOwn(FILES, id) ? icon(id as IconName) : undefined;
+  return Object.hasOwn(ICONS, id) ? icon(id as IconName) : undefined;
 }
 
 function draw(file: string): Html {

@@ -50,11 +50,13 @@ export const HISTORY = {
   event: {
     title: { allow: "It was allowed", deny: "It was denied", indeterminate: "It could not be decided" },
     presented: "A proof was shown",
-    presentedLead: (isDecided: boolean) =>
-      `${isDecided ? "An agent showed its delegation to an application, which then asked for a decision." : "An agent showed its delegation to an application, which has not asked for a decision yet."} This entry disappears after a few minutes. The decision stays.`,
+    undecidedLead:
+      "An agent showed its delegation to an application, which has not asked for a decision yet. The decision will be a separate entry. This entry disappears after a few minutes.",
+    decidedLead:
+      "An agent showed its delegation to an application, which then asked for a decision. This entry disappears after a few minutes. The entry of the decision stays.",
     proof: "By the proof",
     toProof: "See when it was shown",
-    proofGone: "Its own entry has disappeared, as it does after a few minutes.",
+    proofGone: "This history has no entry of it. Such entries are kept for a few minutes.",
     itsDecision: "What came of it",
     toDecision: "See the decision",
     facts: "What happened",

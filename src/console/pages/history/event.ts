@@ -39,8 +39,9 @@ export const eventPage = page<Shown>({
     const { event, receipt } = shown;
     const { history: words, explain } = visit.texts;
     const { decision, decision_reason: reason } = event.details;
-    const isDecided = event.counterpart_id !== undefined;
-    return html`${decision === undefined && html`<p class="lead">${words.event.presentedLead(isDecided)}</p>`}
+    const presentedLead =
+      event.counterpart_id === undefined ? words.event.undecidedLead : words.event.decidedLead;
+    return html`${decision === undefined && html`<p class="lead">${presentedLead}</p>`}
       <section class="card"><h2>${words.event.facts}</h2>${whatHappened(visit, shown)}</section>
       ${decision !== undefined && decision !== "allow" && needed(visit, shown)}
       ${receipt !== undefined && outcomeCard(visit, receipt)}
