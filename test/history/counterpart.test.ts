@@ -53,6 +53,26 @@ describe("the history of a proof", () => {
     expect((await one(app, decided as Event)).counterpart_id).toBe(presented?.event_id);
   });
 
+  test("links a decision that follows its proof by minutes", async () => {
+    const app = await world.application(["data:read"]);
+    const proof = await app.proof();
+    world.api.clock.advance(240);
+    await app.verify(proof);
+    const [[presented], [decided]] = [await presentedOf(app), await decidedOf(app)];
+    expect((await one(app, decided as Event)).counterpart_id).toBe(presented?.event_id);
+    expect((await one(app, presented as Event)).counterpart_id).toBe(decided?.event_id);
+  });
+
+  test("has no link in the account of an application that only decided", async () => {
+    const [shop, stranger] = [await world.application(), await world.application()];
+    const { challenge } = (await shop.post("/v1/service/challenge")).body;
+    const { platform } = shop;
+    const { body } = await stranger.present({ challenge, verifier_connection_id: platform.connectionId });
+    await shop.verify(body.proof_bundle);
+    const [decided] = await decidedOf(shop);
+    expect(await one(shop, decided as Event)).not.toHaveProperty("counterpart_id");
+  });
+
   test("has no link for a proof that is not decided, and none after the proof was deleted", async () => {
     const app = await world.application(["data:read"]);
     await app.verify(await app.proof());

@@ -233,19 +233,23 @@ describe("a fault", () => {
     const refusals = [
       ["session_context_mismatch", 400, "inv-1"],
       ["invocation_conflict", 409, "inv-2"],
+      ["invalid_request", 400, "inv-3"],
     ] as const;
     for (const [code, status, id] of refusals) {
-      world.stub.respond(answering(status, { error: { code, status } }));
+      world.stub.respond(answering(status, { error: { code, status, message: "context.path: too\nlong" } }));
       const given = { method: "POST", headers: { ...headers, "x-service-invocation-id": id } };
       expect((await serve(new Request("https://shop.example/orders/7?token=x", given))).ok).toBe(false);
     }
     const lines = warned.mock.calls.map(([line]) => String(line));
     warned.mockRestore();
-    const [other, conflict] = lines;
+    const [other, conflict, unread] = lines;
     expect(other).toMatch(
       /: proof_for_other_operation, request POST \/orders\/7, code .* X-Service-Operation, which/,
     );
     expect(conflict).toMatch(/: invocation_conflict, request POST \/orders\/7, code invocation_conflict: /);
+    expect(unread).toMatch(
+      /: request_not_accepted, request POST \/orders\/7, status 400, code .*, message context\.path: too_long: /,
+    );
     expect(lines.join()).not.toContain("token");
   });
 
