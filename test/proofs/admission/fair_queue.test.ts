@@ -12,6 +12,12 @@ const LONG_MS = 60_000;
 /** Returns a share that does not depend on other accounts' calls. */
 const just = (calls: number) => ({ least: calls, most: calls });
 
+/** Finish the calls of a test's queues. A queue with waiting calls sets timers, also during other test files. */
+const finishing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const finish of finishing.splice(0)) await finish();
+});
+
 /** Creates a queue whose calls the test can finish. `begun` lists their accounts in the order of starts. */
 function steeredQueue(bounds: Partial<FairQueueBounds>) {
   const refusals: string[] = [];
@@ -40,6 +46,9 @@ function steeredQueue(bounds: Partial<FairQueueBounds>) {
     ends.shift()?.();
     await sleep(0);
   };
+  finishing.push(async () => {
+    while (ends.length > 0) await endNext();
+  });
   return { queue, begun, refusals, call, calls, start, endNext, asides };
 }
 
