@@ -99,7 +99,7 @@ describe("the leadership of a process", () => {
       (await registry.getSingleMetric("deputize_operator_lead_losses_total")?.get()) ?? {};
     return values.find(({ labels }) => labels.cause === cause)?.value;
   }
-  /** Returns the milliseconds until the next term. Timers of other test files in this process do not count. */
+  /** Returns the milliseconds until the next term. Timers of other test files do not count. */
   async function supersededFor(): Promise<number> {
     const [from, count] = [Date.now(), terms()];
     stage.supersede();

@@ -12,7 +12,7 @@ const LONG_MS = 60_000;
 /** Returns a share that does not depend on other accounts' calls. */
 const just = (calls: number) => ({ least: calls, most: calls });
 
-/** Finish the calls of a test's queues. A queue with waiting calls sets timers, also during other test files. */
+/** Functions that finish a queue's calls. A queue with waiting calls ticks during other test files, too. */
 const finishing: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const finish of finishing.splice(0)) await finish();
