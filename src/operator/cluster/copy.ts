@@ -20,8 +20,11 @@ export type Copy<T> = {
   values(): T[];
   /** Stores a state of an object, unless the copy already has a later state of it. */
   put(entry: Entry<T>): void;
-  /** Removes an object that no longer exists in the cluster, but not another object with the same name. */
-  remove(object: ObjectName & { uid: string }): void;
+  /**
+   * Removes an object that no longer exists in the cluster or, as of `version`, no longer matches the
+   * selector. Does not remove another object with the same name.
+   */
+  remove(object: ObjectName & { uid: string; version?: bigint }): void;
   /**
    * Applies a complete list as of `version`. Removes objects that the list lacks, unless they are newer than
    * the list. If the list is older than the copy, the cluster was restored, so the list replaces the copy.
@@ -35,22 +38,32 @@ export type Copy<T> = {
 /** Creates an empty copy. It calls `onChange` after each change, with the name of the changed object. */
 export function createCopy<T>(onChange: (object: ObjectName) => void): Copy<T> {
   let entries = new Map<string, Entry<T>>();
-  /** Uids of removed objects, so that late events do not restore these objects. */
-  let ended = new Set<string>();
+  /**
+   * Uids of removed objects, so that late events do not restore these objects. An object with a version here
+   * can match the selector again later.
+   */
+  let ended = new Map<string, bigint | undefined>();
   let seen = 0n;
   const idOf = ({ namespace, name }: ObjectName) => `${namespace}/${name}`;
   const notify = ({ namespace, name }: ObjectName) => onChange({ namespace, name });
 
+  function hasEnded({ uid, version }: Entry<T>): boolean {
+    if (!ended.has(uid)) return false;
+    const end = ended.get(uid);
+    return end === undefined || version <= end;
+  }
+
   function put(entry: Entry<T>): void {
     const known = entries.get(idOf(entry));
-    if (ended.has(entry.uid) || (known !== undefined && known.version >= entry.version)) return;
+    if (hasEnded(entry) || (known !== undefined && known.version >= entry.version)) return;
+    ended.delete(entry.uid);
     entries.set(idOf(entry), entry);
     notify(entry);
   }
 
   function applyList(listed: readonly Entry<T>[], version: bigint): void {
     const uids = new Set(listed.map(({ uid }) => uid));
-    ended = ended.intersection(uids);
+    ended = new Map([...ended].filter(([uid]) => uids.has(uid)));
     for (const entry of entries.values()) {
       if (uids.has(entry.uid) || entry.version > version) continue;
       entries.delete(idOf(entry));
@@ -62,7 +75,7 @@ export function createCopy<T>(onChange: (object: ObjectName) => void): Copy<T> {
   function restoreFrom(listed: readonly Entry<T>[]): void {
     const former = entries;
     entries = new Map(listed.map((entry) => [idOf(entry), entry]));
-    ended = new Set();
+    ended = new Map();
     for (const [id, entry] of new Map([...former, ...entries])) {
       if (former.get(id)?.version !== entries.get(id)?.version) notify(entry);
     }
@@ -73,7 +86,7 @@ export function createCopy<T>(onChange: (object: ObjectName) => void): Copy<T> {
     values: () => [...entries.values()].map(({ value }) => value),
     put,
     remove(object) {
-      ended.add(object.uid);
+      ended.set(object.uid, object.version);
       if (entries.get(idOf(object))?.uid !== object.uid) return;
       entries.delete(idOf(object));
       notify(object);

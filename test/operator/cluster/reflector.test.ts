@@ -303,6 +303,20 @@ describe("a reflector", () => {
     expect(names()).toEqual(["a@11"]);
   });
 
+  test("shows an object again whose labels match the selector again", async () => {
+    await started(7, listed("a", 3));
+    await last().send("DELETED", listed("a", 10));
+    await last().send("MODIFIED", listed("a", 9));
+    expect(names()).toEqual([]);
+    await last().send("ADDED", listed("a", 12));
+    expect(names()).toEqual(["a@12"]);
+    await last().send("DELETED", listed("a", 14));
+    pages.push({ version: 20, items: [listed("a", 16)] });
+    await last().end(error(410));
+    await vi.advanceTimersByTimeAsync(200);
+    expect(names()).toEqual(["a@16"]);
+  });
+
   test("keeps an object that is being deleted while it has finalizers", async () => {
     await started(7, listed("a", 3));
     reflector.note(listed("a", 8, { deletionTimestamp: "2026-01-01T00:00:00Z", finalizers: ["other"] }));
