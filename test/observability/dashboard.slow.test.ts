@@ -11,8 +11,8 @@ type Dashboard = { panels: { title: string; targets?: { expr: string }[]; [field
 const FILE = join(import.meta.dirname, "../../charts/deputize/files/dashboard.json");
 const text = await readFile(FILE, "utf8");
 const schema = await goProgram({
-  sources: join(import.meta.dirname, "../support/grafana"),
   name: "dashboard",
+  source: "./grafana",
   folder: "grafana-dashboard",
   what: "Grafana's library of dashboards",
 });

@@ -17,8 +17,8 @@ import { goProgram } from "../support/go_program.ts";
 const ROOT = join(import.meta.dirname, "../..");
 const EXAMPLES = ["argocd_health.lua", "flux_health.yaml"].map((file) => join(ROOT, "docs/examples", file));
 const program = await goProgram({
-  sources: join(import.meta.dirname, "../support/health"),
   name: "health",
+  source: "./health",
   folder: "health",
   what: "kstatus, Argo CD's Lua engine and CEL",
 });

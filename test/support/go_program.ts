@@ -9,35 +9,40 @@ import { lockFolder } from "../../src/dev/process/folder_lock.mjs";
 
 const run = promisify(execFile);
 
+/** One module has all programs, so that they share the compilation of their dependencies. */
+const SOURCES = join(import.meta.dirname, "go");
 const LOOK_AGAIN_MS = 200;
 
 export type GoProgram = { path: string; missing?: never } | { path?: never; missing: string };
 
 type Options = {
-  /** The folder with `go.mod` and `go.sum`, and with `main.go` unless `module` is set. */
-  sources: string;
-  module?: string;
   name: string;
+  /** The program's package: a folder of `go/`, such as `./health`, or a package of a required module. */
+  source: string;
   folder: string;
   /** Description of the program in the error message if the program is missing. */
   what: string;
   linkerFlags?: string[];
+  /** The file with the required modules. Their sums are in the file with the ending `.sum`. */
+  modFile?: string;
 };
+
+/** Returns the version in which the tests' programs require a module, without its `v`. */
+export async function requiredVersion(module: string, modFile = "go.mod"): Promise<string> {
+  const text = await readFile(join(SOURCES, modFile), "utf8");
+  const [, version] = new RegExp(`\\s${module} v(\\S+)`).exec(text) ?? [];
+  if (version === undefined) throw new Error(`${modFile} does not require ${module}`);
+  return version;
+}
 
 /**
  * Builds a program under `~/.cache/deputize/`, again after a change of its sources. Concurrent callers wait
  * for the same build. Returns what is missing if the program cannot be built.
  */
-export async function goProgram({
-  sources,
-  module,
-  name,
-  folder,
-  what,
-  linkerFlags = [],
-}: Options): Promise<GoProgram> {
-  const mainFile = module === undefined ? ["main.go"] : [];
-  const files = [...mainFile, "go.mod", "go.sum"].map((file) => readFile(join(sources, file)));
+export async function goProgram(options: Options): Promise<GoProgram> {
+  const { name, source, folder, what, modFile = "go.mod" } = options;
+  const mainFile = source.startsWith("./") ? [join(source, "main.go")] : [];
+  const files = [...mainFile, modFile, sumFileOf(modFile)].map((file) => readFile(join(SOURCES, file)));
   const digest = createHash("sha256")
     .update(Buffer.concat(await Promise.all(files)))
     .digest("hex")
@@ -48,11 +53,11 @@ export async function goProgram({
   const isThere = await run("go", ["version"]).catch(() => undefined);
   if (isThere === undefined) return { missing: `Go 1.26 or newer, to build ${what}` };
   await mkdir(place, { recursive: true });
-  const lock = await lockOnceFree(join(place, "building"));
+  const lock = await lockOnceFree();
   try {
     if (await exists(path)) return { path };
     const unfinished = `${path}.unfinished`;
-    await build({ sources, what: module ?? ".", output: unfinished, flags: ["-s -w", ...linkerFlags] });
+    await build(options, unfinished);
     await rename(unfinished, path);
     return { path };
   } catch (error) {
@@ -62,27 +67,25 @@ export async function goProgram({
   }
 }
 
-/** Makes builds run one after the other: concurrent builds of the largest program take minutes longer. */
-async function lockOnceFree(folder: string): Promise<{ release(): void }> {
+const sumFileOf = (modFile: string) => modFile.replace(/mod$/, "sum");
+
+/** Makes builds run one after the other. Concurrent builds would compile shared dependencies twice. */
+async function lockOnceFree(): Promise<{ release(): void }> {
   for (;;) {
-    const lock = await lockFolder(folder);
+    const lock = await lockFolder(join(homedir(), ".cache", "deputize", "building"));
     if ("release" in lock) return lock;
     await sleep(LOOK_AGAIN_MS);
   }
 }
 
-type Build = { sources: string; what: string; output: string; flags: string[] };
-
-async function build({ sources, what, output, flags }: Build): Promise<void> {
-  await run(
-    "go",
-    ["build", "-trimpath", "-buildvcs=false", "-ldflags", flags.join(" "), "-o", output, what],
-    {
-      cwd: sources,
-      env: { ...process.env, CGO_ENABLED: "0", GOTOOLCHAIN: "local", GOFLAGS: "-mod=readonly" },
-      maxBuffer: 16 * 1024 * 1024,
-    },
-  );
+async function build({ source, linkerFlags = [], modFile = "go.mod" }: Options, output: string) {
+  const linker = ["-s -w", ...linkerFlags].join(" ");
+  const options = ["-trimpath", "-buildvcs=false", `-modfile=${modFile}`, "-ldflags", linker, "-o", output];
+  await run("go", ["build", ...options, source], {
+    cwd: SOURCES,
+    env: { ...process.env, CGO_ENABLED: "0", GOTOOLCHAIN: "local", GOFLAGS: "-mod=readonly" },
+    maxBuffer: 16 * 1024 * 1024,
+  });
 }
 
 async function exists(path: string): Promise<boolean> {

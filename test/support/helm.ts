@@ -1,26 +1,21 @@
 import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
-import { type GoProgram, goProgram } from "./go_program.ts";
+import { type GoProgram, goProgram, requiredVersion } from "./go_program.ts";
 
 export const HELMS = ["v3", "v4"] as const;
 type HelmVersion = (typeof HELMS)[number];
 
 export type HelmRun = { isGood: boolean; out: string; err: string };
 
-/** The first build of Helm takes about 3 minutes per version on two cores. */
+/** The first build of Helm takes a minute on two cores, and 3 minutes if no Kubernetes was built before. */
 export async function helm(version: HelmVersion): Promise<GoProgram> {
-  const sources = join(import.meta.dirname, "helm", version);
   const module = `helm.sh/helm/${version}`;
-  const required = new RegExp(`${module} v(\\S+)`).exec(await readFile(join(sources, "go.mod"), "utf8"));
-  if (required === null) throw new Error(`${sources}/go.mod does not require ${module}`);
+  const required = await requiredVersion(module);
   return goProgram({
-    sources,
-    module: `${module}/cmd/helm`,
     name: "helm",
-    folder: `helm-${required[1]}`,
-    what: `Helm ${required[1]}`,
-    linkerFlags: [`-X ${module}/internal/version.version=v${required[1]}`],
+    source: `${module}/cmd/helm`,
+    folder: `helm-${required}`,
+    what: `Helm ${required}`,
+    linkerFlags: [`-X ${module}/internal/version.version=v${required}`],
   });
 }
 

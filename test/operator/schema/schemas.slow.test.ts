@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { loadSchemas, type Schemas } from "../../../src/operator/schema/schemas.ts";
-import { kubernetesBinary } from "../../support/kubernetes/binary.ts";
+import { isOldest, kubernetesBinary } from "../../support/kubernetes/binary.ts";
 import { definitions, installDefinitions } from "../../support/kubernetes/definitions.ts";
 import { type Kubernetes, type KubernetesAnswer, startKubernetes } from "../../support/kubernetes/server.ts";
+import { platform } from "../operator_folder.ts";
 import type { SchemaCase } from "./cases/manifests.ts";
 import { schemaCases } from "./schema_cases.ts";
 
@@ -51,6 +52,10 @@ describe.skipIf(binary.missing !== undefined)("the schema of Deputize's kinds on
     }
     const collection = "/apis/deputize.io/v1alpha1/namespaces/selected/delegations";
     const listed = await kubernetes.call("GET", `${collection}?fieldSelector=spec.agentRef.name%3Dbot`);
+    if (isOldest) {
+      expect([listed.status, listed.body.message]).toEqual([400, expect.stringContaining("not supported")]);
+      return;
+    }
     const items = listed.body.items as { metadata: { name: string } }[];
     expect(items.map(({ metadata }) => metadata.name)).toEqual(["d0", "d1"]);
   });
@@ -76,6 +81,59 @@ describe.skipIf(binary.missing !== undefined)("the schema of Deputize's kinds on
       "spec.scopes[1]: a scope is domain:action or custom:…",
       "spec.ttl: set either ttl or expiresAt, not both",
     ]);
+  });
+
+  test("lets two managers apply the largest Platform on the server, within etcd's limit", async () => {
+    await kubernetes.call("POST", "/api/v1/namespaces", { metadata: { name: "large" } });
+    const scopeOf = (length: number, index: number) => `custom:large:${index}`.padEnd(length, "x");
+    const principals = Array.from({ length: 1_000 }, (_, index) => ({
+      humanID: index.toString(16).padStart(32, "0"),
+      // 8,192 scopes of 16 characters, at most 64 of one principal.
+      scopes: Array.from({ length: index < 192 ? 9 : 8 }, (_, n) => scopeOf(16, n)),
+      acceptedUntil: "2030-01-31T12:00:00Z",
+    }));
+    const custom = Array.from({ length: 64 }, (_, index) => scopeOf(256, index));
+    const entries = (length: number) =>
+      Object.fromEntries(
+        Array.from({ length: 16 }, (_, index) => [`example.test/${index}`, "x".repeat(length)]),
+      );
+    const manifest = platform(
+      {
+        displayName: "𠮷".repeat(60),
+        description: "𠮷".repeat(1_000),
+        defaultAllowedScopes: custom,
+        acceptedPrincipals: principals,
+        redirectURIs: Array.from({ length: 10 }, (_, index) =>
+          `https://${index}.example.test/`.padEnd(512, "x"),
+        ),
+        scopeDescriptions: custom.map((scope) => ({
+          scope,
+          label: "𠮷".repeat(60),
+          description: "𠮷".repeat(200),
+        })),
+        secretTemplate: { labels: entries(63), annotations: entries(1_024) },
+      },
+      { namespace: "large" },
+    );
+    const path = "/apis/deputize.io/v1alpha1/namespaces/large/platforms/shop";
+    for (const manager of ["one", "two"]) {
+      const type = "application/apply-patch+yaml";
+      const answer = await kubernetes.call(
+        "PATCH",
+        `${path}?fieldManager=${manager}&force=true`,
+        manifest,
+        type,
+      );
+      expect(answer.status, JSON.stringify(answer.body).slice(0, 2_000)).toBeLessThan(300);
+    }
+    const { body } = await kubernetes.call("GET", path);
+    expect((body.spec as { acceptedPrincipals: unknown[] }).acceptedPrincipals).toHaveLength(1_000);
+    const { managedFields } = body.metadata as { managedFields: object[] };
+    expect(managedFields.length).toBeGreaterThanOrEqual(2);
+    // Leaves 64 KiB for the status, which the operator writes.
+    const size = Buffer.byteLength(JSON.stringify(body)) + 65_536;
+    expect(size).toBeGreaterThan(1_000_000);
+    expect(size).toBeLessThan(1.5 * 1_048_576);
   });
 
   test.each(schemaCases)("$name", async (schemaCase) => {

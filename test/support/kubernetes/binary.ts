@@ -1,9 +1,10 @@
 import { access, chmod, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type GoProgram, goProgram } from "../go_program.ts";
+import { type GoProgram, goProgram, requiredVersion } from "../go_program.ts";
 
-const VERSION = "1.36.3";
+/** With `KUBERNETES=oldest`, the tests run on the oldest version that the chart supports. */
+export const isOldest = process.env.KUBERNETES === "oldest";
 /** Programs that a folder such as envtest's must contain. */
 const NEEDED = ["etcd", "kube-apiserver", "kubectl"];
 
@@ -17,18 +18,21 @@ export async function kubernetesBinary(): Promise<GoProgram> {
 }
 
 async function builtBinary(): Promise<GoProgram> {
-  const version = "k8s.io/component-base/version";
-  const [major, minor] = VERSION.split(".");
+  const modFile = isOldest ? "oldest.mod" : "go.mod";
+  const version = await requiredVersion("k8s.io/kubernetes", modFile);
+  const variables = "k8s.io/component-base/version";
+  const [major, minor] = version.split(".");
   return goProgram({
-    sources: import.meta.dirname,
     name: "kubernetes",
-    folder: `kubernetes-${VERSION}`,
+    source: "./kubernetes",
+    folder: `kubernetes-${version}`,
     what: "a Kubernetes API server",
     linkerFlags: [
-      `-X ${version}.gitVersion=v${VERSION}`,
-      `-X ${version}.gitMajor=${major}`,
-      `-X ${version}.gitMinor=${minor}`,
+      `-X ${variables}.gitVersion=v${version}`,
+      `-X ${variables}.gitMajor=${major}`,
+      `-X ${variables}.gitMinor=${minor}`,
     ],
+    modFile,
   });
 }
 

@@ -1,5 +1,0 @@
-module deputize.test/grafana
-
-go 1.21
-
-require github.com/grafana/grafana-foundation-sdk/go v0.0.22
