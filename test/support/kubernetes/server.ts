@@ -132,6 +132,7 @@ async function startBoth(
     "--bind-address=127.0.0.1",
     `--secure-port=${port}`,
     "--advertise-address=127.0.0.1",
+    "--endpoint-reconciler-type=none",
     `--cert-dir=${join(folder, "certificates")}`,
     `--service-account-key-file=${join(folder, "accounts.pub")}`,
     `--service-account-signing-key-file=${join(folder, "accounts.key")}`,
