@@ -1,3 +1,5 @@
+import { isDeepStrictEqual } from "node:util";
+
 /** One object in the local copy of its kind. */
 export type Entry<T> = {
   namespace: string;
@@ -35,7 +37,10 @@ export type Copy<T> = {
   advance(version: bigint): void;
 };
 
-/** Creates an empty copy. It calls `onChange` after each change, with the name of the changed object. */
+/**
+ * Creates an empty copy. It calls `onChange` after each change of a value, with the name of the object. A new
+ * version of an equal value is not a change: the API server also stores who wrote a field, and when.
+ */
 export function createCopy<T>(onChange: (object: ObjectName) => void): Copy<T> {
   let entries = new Map<string, Entry<T>>();
   /**
@@ -58,7 +63,7 @@ export function createCopy<T>(onChange: (object: ObjectName) => void): Copy<T> {
     if (hasEnded(entry) || (known !== undefined && known.version >= entry.version)) return;
     ended.delete(entry.uid);
     entries.set(idOf(entry), entry);
-    notify(entry);
+    if (known === undefined || !isDeepStrictEqual(known.value, entry.value)) notify(entry);
   }
 
   function applyList(listed: readonly Entry<T>[], version: bigint): void {

@@ -69,12 +69,12 @@ export async function openCluster(options: Options): Promise<Cluster> {
       }),
     );
   const copies = { Platform: copyOf("Platform"), Agent: copyOf("Agent"), Delegation: copyOf("Delegation") };
-  // The copy of Secrets contains names only. Reconcilers read a Secret's content when they need it.
+  // The copy of Secrets contains only versions. Reconcilers read a Secret's content when they need it.
   const secretWatch = namespacedCopy(watched, (within) =>
-    createReflector<null>({
+    createReflector<string>({
       ...common,
       collection: secretCollection(client, within),
-      read: () => null,
+      read: ({ metadata }) => metadata.resourceVersion,
       onChange: (secret) => notify({ kind: "Secret", ...secret }),
     }),
   );

@@ -41,7 +41,7 @@ describe("a reflector", () => {
     [pages, lists, watches, changes] = [[], [], [], []];
     reflector = createReflector<string>({
       collection: { resource: "things", list, watch },
-      read: ({ metadata }) => `${metadata.name}@${metadata.resourceVersion}`,
+      read: ({ metadata: { text, name, resourceVersion } }) => String(text ?? `${name}@${resourceVersion}`),
       onChange: ({ namespace, name }) => changes.push(`${namespace}/${name}`),
       clock: systemClock,
       log: createLog("silent", "test"),
@@ -301,6 +301,17 @@ describe("a reflector", () => {
     await last().send("ADDED", listed("a", 11, { uid: "other" }));
     await last().send("DELETED", listed("a", 10));
     expect(names()).toEqual(["a@11"]);
+  });
+
+  test("reports no change if only the version of an object changes", async () => {
+    await started(7, listed("a", 3, { text: "one" }));
+    changes = [];
+    await last().send("MODIFIED", listed("a", 10, { text: "one" }));
+    expect(changes).toEqual([]);
+    await last().send("MODIFIED", listed("a", 9, { text: "late" }));
+    expect(names()).toEqual(["one"]);
+    await last().send("MODIFIED", listed("a", 11, { text: "two" }));
+    expect(changes).toEqual(["default/a"]);
   });
 
   test("shows an object again whose labels match the selector again", async () => {

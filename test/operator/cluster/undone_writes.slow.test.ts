@@ -80,9 +80,11 @@ describe.skipIf(binary.missing !== undefined)("an operator whose writes somebody
     const events = own === undefined ? [] : await api.events(own.connection_id);
     return events.filter(({ event }) => event === "connection.key_rotated").length;
   }
-  async function version(path: string): Promise<number> {
-    const { body } = await kubernetes.call("GET", path);
-    return Number((body.metadata as { resourceVersion: string }).resourceVersion);
+  /** Returns the number of writes of Platforms in the namespace. */
+  async function writes(): Promise<number> {
+    const entries = (await kubernetes.audited()) as { objectRef: { namespace: string; resource: string } }[];
+    const inNamespace = entries.filter(({ objectRef }) => objectRef.namespace === world.namespace);
+    return inNamespace.filter(({ objectRef }) => objectRef.resource === "platforms").length;
   }
 
   test("rotates a key once for a request, although a policy strips the request from the Secret", async () => {
@@ -138,9 +140,10 @@ describe.skipIf(binary.missing !== undefined)("an operator whose writes somebody
     const refused = await world.reaches("Platform", "shop", "ClusterRefused");
     const ready = refused.status.conditions?.find(({ type }) => type === "Ready");
     expect(ready?.message).toContain("removes the finalizer deputize.io/revoke");
-    const before = await version(platformPath());
+    const before = await writes();
     await sleep(WATCHED_MS);
-    expect(await version(platformPath())).toBe(before);
+    // Reporting is a change of the object. So the operator visits the object, and writes, once more.
+    expect((await writes()) - before).toBeLessThanOrEqual(1);
     expect(await api.db("platforms").where({ account_id: person.accountId })).toEqual([]);
     await remove();
     await world.reaches("Platform", "shop", "Active", 60_000);
