@@ -136,6 +136,8 @@ const clusterOperatorSchema = operatorSchema.extend({
   OPERATOR_NAMESPACE: namespaceName.meta({ kind: "namespace" }).optional(),
   /** The namespaces whose objects the operator reconciles. If absent, all namespaces. */
   WATCH_NAMESPACES: type.namespaces.optional(),
+  /** The labels of the namespaces whose objects the operator reconciles. If absent, all that it watches. */
+  NAMESPACE_SELECTOR: type.labelSelector.optional(),
   /** How long a finished Delegation is kept. If absent, it is kept permanently. */
   ENDED_TTL: type.duration.optional(),
   /** How long a delegation without a Kubernetes object is kept before it is revoked. By default, forever. */
@@ -220,7 +222,7 @@ export function readWorkerConfig(environment: Environment = process.env): Worker
 const FOLDERS = ["MANIFESTS_DIR", "STATUS_DIR", "SECRETS_DIR"];
 
 /** Settings that have no effect for a folder of manifests. Setting them there is an error. */
-const CLUSTER_ONLY = ["WATCH_NAMESPACES", "ENDED_TTL", "ORPHAN_GRACE"];
+const CLUSTER_ONLY = ["WATCH_NAMESPACES", "NAMESPACE_SELECTOR", "ENDED_TTL", "ORPHAN_GRACE"];
 
 /**
  * Reads the operator's settings: for a folder of manifests if a folder is set, otherwise for a cluster.
@@ -236,7 +238,8 @@ export function readOperatorConfig(
   const environment: Environment = { ...settings, ...Object.fromEntries(given) };
   const isGiven = (name: string) => (environment[name] ?? "") !== "";
   if (!FOLDERS.some(isGiven)) {
-    return readSettings(clusterOperatorSchema, environment, { checks: [kubeconfigFaults], others: ALL });
+    const checks = [kubeconfigFaults, namespaceFaults];
+    return readSettings(clusterOperatorSchema, environment, { checks, others: ALL });
   }
   const forCluster = CLUSTER_ONLY.filter(isGiven);
   const checks = [
@@ -251,6 +254,11 @@ function checkOption(name: string, value: string | undefined): void {
   const [issue] = field?.safeParse(value).error?.issues ?? [];
   if (issue === undefined) return;
   throw new UsageError(`--${name.toLowerCase().replaceAll("_", "-")}: ${issue.message}`);
+}
+
+function namespaceFaults({ WATCH_NAMESPACES, NAMESPACE_SELECTOR }: Partial<ClusterOperatorConfig>): Fault[] {
+  if (WATCH_NAMESPACES === undefined || NAMESPACE_SELECTOR === undefined) return [];
+  return [{ name: "NAMESPACE_SELECTOR", message: "is set together with WATCH_NAMESPACES; set one of them" }];
 }
 
 function kubeconfigFaults({ KUBECONFIG }: Partial<ClusterOperatorConfig>): Fault[] {

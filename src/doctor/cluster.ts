@@ -72,8 +72,15 @@ export function operatorClusterChecks(): Check[] {
       judgeRights(client, operatorRights(settings, home)),
     ),
     about("cluster kinds", ({ access }) => judgeKinds(access)),
-    about("cluster secrets", async ({ client }, { WATCH_NAMESPACES }, home) => {
-      const found = await Promise.all((WATCH_NAMESPACES ?? [home]).map((each) => judgeSecrets(client, each)));
+    about("cluster secrets", async ({ client }, { WATCH_NAMESPACES, NAMESPACE_SELECTOR: selector }, home) => {
+      const served = selector === undefined ? WATCH_NAMESPACES : await namespacesOf(client, selector);
+      if (served?.length === 0) {
+        return failed(
+          `no namespace has the labels of NAMESPACE_SELECTOR: ${selector}`,
+          "Label the namespaces in which the operator is to work, or correct operator.namespaceSelector.",
+        );
+      }
+      const found = await Promise.all((served ?? [home]).map((each) => judgeSecrets(client, each)));
       const faulty = found.filter(({ status }) => status === "failed");
       const action = faulty[0]?.action ?? null;
       const detail = (faulty.length > 0 ? faulty : found).map((each) => each.detail).join("\n");
@@ -222,6 +229,12 @@ const annotated = z.object({
 });
 
 /** Lets the API server admit a Secret without storing it, and looks whether its annotation remains. */
+/** Returns the names of the namespaces that a label selector matches, at most 50 of them. */
+async function namespacesOf(client: ClusterClient, labelSelector: string): Promise<string[]> {
+  const { items } = await client.core.listNamespace({ labelSelector, limit: 50 });
+  return items.map(({ metadata }) => metadata?.name ?? "");
+}
+
 async function judgeSecrets(client: ClusterClient, namespace: string): Promise<Finding> {
   const metadata = { name: PROBE, namespace, annotations: { [OWNER]: PROBE } };
   const place = `in ${namespace}`;

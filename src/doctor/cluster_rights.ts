@@ -18,9 +18,10 @@ const KINDS = ["platforms", "agents", "delegations"];
 export function operatorRights(
   {
     WATCH_NAMESPACES,
+    NAMESPACE_SELECTOR,
     ENDED_TTL,
     CLUSTER_ID,
-  }: Pick<Settings, "WATCH_NAMESPACES" | "ENDED_TTL" | "CLUSTER_ID">,
+  }: Pick<Settings, "WATCH_NAMESPACES" | "NAMESPACE_SELECTOR" | "ENDED_TTL" | "CLUSTER_ID">,
   home: string,
 ): Rights[] {
   const kinds = KINDS.flatMap((resource): Rights[] => [
@@ -34,7 +35,10 @@ export function operatorRights(
       : [{ group: "deputize.io", resource: "delegations", verbs: ["delete"] }]),
     { group: "", resource: "secrets", verbs: ["get", "list", "watch", "create", "patch", "delete"] },
     { group: "", resource: "events", verbs: ["create"] },
-    { group: "", resource: "namespaces", verbs: ["get"] },
+    {
+      ...{ group: "", resource: "namespaces" },
+      verbs: NAMESPACE_SELECTOR === undefined ? ["get"] : ["get", "list", "watch"],
+    },
   ];
   const leases = { group: "coordination.k8s.io", resource: "leases", namespace: home };
   const maps = { group: "", resource: "configmaps", namespace: home };

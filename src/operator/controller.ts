@@ -9,7 +9,7 @@ import { createQueue, RUNS_PER_MINUTE, type Visit, WORKERS } from "./queue.ts";
 import { reconcileAgent } from "./reconcile/agent.ts";
 import { reconcileDelegation } from "./reconcile/delegation.ts";
 import { createPlatformReconciler } from "./reconcile/platform.ts";
-import { reportFailedWrite } from "./reconcile/report_status.ts";
+import { reportFailedWrite, reportNotSelected } from "./reconcile/report_status.ts";
 import { allObjects } from "./resources.ts";
 
 /** Runs the reconcilers for all objects. */
@@ -40,6 +40,7 @@ export function startController(context: OperatorContext, { isHeld }: { isHeld()
   }
 
   async function reconcile(object: AnyObject, failures: number): Promise<Visit> {
+    if (!mayServe(object)) return reportNotSelected(context, object);
     if (needsFinalizer(object)) {
       await resources.setFinalizer(object, true);
       return {};
@@ -52,6 +53,11 @@ export function startController(context: OperatorContext, { isHeld }: { isHeld()
       case "Delegation":
         return reconcileDelegation(context, object, failures);
     }
+  }
+
+  /** Objects under deletion are always served, because otherwise nobody would revoke their authority. */
+  function mayServe({ metadata: { namespace, deletionTimestamp } }: AnyObject): boolean {
+    return deletionTimestamp !== undefined || resources.serves(namespace);
   }
 
   const firstPass = Promise.withResolvers<void>();

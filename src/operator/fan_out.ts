@@ -2,8 +2,7 @@ import type { AnyObject, Delegation } from "./kinds.ts";
 import { agentSecretName } from "./reconcile/agent_secret.ts";
 import { conditionOf, isTrue } from "./reconcile/conditions.ts";
 import { secretName } from "./reconcile/platform_secret.ts";
-
-import type { Change, Resources } from "./resources.ts";
+import { allObjects, type Change, type Resources } from "./resources.ts";
 
 type Copy = Pick<Resources, "list" | "get">;
 
@@ -24,6 +23,8 @@ export function concerned(copy: Copy, change: Change): AnyObject[] {
       return publishedIn(copy, change);
     case "Bindings":
       return [...copy.list("Platform"), ...copy.list("Delegation").filter(isAwaiting)];
+    case "Namespace":
+      return allObjects(copy).filter(({ metadata }) => metadata.namespace === change.name);
   }
 }
 

@@ -2,8 +2,11 @@ import { type AnyObject, type CommonStatus, type Kind, kinds, type ObjectOfKind 
 import type { Binding } from "./namespace_bindings.ts";
 import type { Reason } from "./reconcile/ready_reasons.ts";
 
-/** Identifies what may have changed, without the change itself. `Bindings` stands for all bindings. */
-export type Change = { kind: Kind | "Secret" | "Bindings"; namespace: string; name: string };
+/**
+ * Identifies what may have changed, without the change itself. `Bindings` stands for all bindings, and
+ * `Namespace` for whether the operator serves a namespace.
+ */
+export type Change = { kind: Kind | "Secret" | "Bindings" | "Namespace"; namespace: string; name: string };
 
 /** A Secret with its values as strings. `version` changes with every change of the Secret. */
 export type Secret = {
@@ -42,6 +45,8 @@ export type Resources = {
    */
   isCurrent(object: AnyObject): Promise<boolean>;
   binding(namespace: string): Binding | undefined;
+  /** Returns whether the namespace matches the operator's selector. Without a selector, all namespaces do. */
+  serves(namespace: string): boolean;
   /**
    * Reads the uid of a namespace at its source. A folder's namespaces are only names and have none. Throws
    * `ClusterRefused` without the right to get the namespace.

@@ -200,7 +200,10 @@ export function startEndedRemoval(
   { ttlMs, remove, everyMs = ENDED_EVERY_MS }: EndedOptions,
 ): Repetition {
   async function once(): Promise<void> {
-    for (const object of resources.list("Delegation")) {
+    const served = resources
+      .list("Delegation")
+      .filter(({ metadata }) => resources.serves(metadata.namespace));
+    for (const object of served) {
       const ended = endedAt(object);
       const now = clock.agreed();
       if (now === undefined) return;

@@ -16,6 +16,11 @@ const clusters = (id: string): Values => ({
 const volume = (name: string) => ({ name, emptyDir: {} });
 const kafka = (more: Values): Values => mergeValues(VALUES.kafka ?? {}, { kafka: more });
 
+const LABELED = { matchLabels: { team: "shop" } };
+const selected = (namespaceSelector: Values, more: Values = {}): Values =>
+  production({ operator: { watchNamespaces: [], namespaceSelector, ...more } });
+const ONLY_ONE =
+  "Set only one of operator.watchNamespaces, operator.namespaceSelector and operator.allNamespaces.";
 const EXTRA = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "more" } };
 
 /** Values that cannot work, and the beginning of the error message for each. */
@@ -23,17 +28,40 @@ const REFUSED: [string, Values, string][] = [
   [
     "no namespaces",
     production({ operator: { watchNamespaces: [] } }),
-    "Say where the operator works: operator.watchNamespaces names the namespaces, or",
+    "Say where the operator works: operator.watchNamespaces names the namespaces, ",
   ],
-  [
-    "both named and all namespaces",
-    production({ operator: { allNamespaces: true } }),
-    "operator.watchNamespaces and operator.allNamespaces are both given.",
-  ],
+  ["both named and all namespaces", production({ operator: { allNamespaces: true } }), ONLY_ONE],
   [
     "both named and all namespaces in a trial",
     { trial: { enabled: true }, operator: { allNamespaces: true, watchNamespaces: ["shop"] } },
-    "operator.watchNamespaces and operator.allNamespaces are both given.",
+    ONLY_ONE,
+  ],
+  ["both named and selected namespaces", production({ operator: { namespaceSelector: LABELED } }), ONLY_ONE],
+  ["both selected and all namespaces", selected(LABELED, { allNamespaces: true }), ONLY_ONE],
+  [
+    "a selector without a label",
+    selected({ matchLabels: {}, matchExpressions: [] }),
+    "operator.namespaceSelector has no label, so it would select every namespace.",
+  ],
+  [
+    "a selector without a label in a trial",
+    { trial: { enabled: true }, operator: { namespaceSelector: { matchLabels: {} } } },
+    "operator.namespaceSelector has no label, so it would select every namespace.",
+  ],
+  ...(["In", "NotIn"] as const).map((operator): [string, Values, string] => [
+    `a selector with ${operator} and no values`,
+    selected({ matchExpressions: [{ key: "env", operator, values: [] }] }),
+    `operator.namespaceSelector: the operator ${operator} of the label env needs values.`,
+  ]),
+  [
+    "a selector with Exists and a value",
+    selected({ matchExpressions: [{ key: "env", operator: "Exists", values: ["test"] }] }),
+    "operator.namespaceSelector: the operator Exists of the label env needs no values.",
+  ],
+  [
+    "selected namespaces without policies",
+    mergeValues(selected(LABELED), { admissionPolicies: { enabled: false } }),
+    "admissionPolicies.enabled=false needs operator.watchNamespaces",
   ],
   [
     "all namespaces without policies",
@@ -299,6 +327,13 @@ const MISTYPED: [string, Values, RegExp][] = [
   ["a tag in the repository", production({ image: { repository: "deputize:1" } }), /repository/],
   ["a digest of another form", production({ image: { digest: "sha256:12" } }), /digest/],
   ["a name that is no namespace", production({ operator: { watchNamespaces: ["Shop"] } }), /watchNamespaces/],
+  ["a label that is none", selected({ matchLabels: { "te am": "shop" } }), /namespaceSelector/],
+  ["a value that is no label's", selected({ matchLabels: { team: "shop,!x" } }), /namespaceSelector/],
+  [
+    "an operator that is none",
+    selected({ matchExpressions: [{ key: "a", operator: "Gt" }] }),
+    /namespaceSelector/,
+  ],
   ["a duration without unit", production({ operator: { endedTtl: "720" } }), /endedTtl/],
   ["a broker without port", production({ kafka: { brokers: ["broker"] } }), /brokers/],
   ["a place to listen of one's own", production({ network: { listen: "10.0.0.1" } }), /listen/],

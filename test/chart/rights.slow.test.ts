@@ -68,6 +68,16 @@ const CASES: [string, Values, Rights][] = [
     { ...WHOLE, postgres: { [NAMESPACE]: [] }, "trial-migrate": { [NAMESPACE]: [] } },
   ],
   ["all namespaces", VALUES["all namespaces"] ?? {}, WHOLE],
+  [
+    "namespaces by label",
+    VALUES["namespaces by label"] ?? {},
+    {
+      ...WHOLE,
+      operator: {
+        shop: OPERATOR.map((line) => line.replace("/namespaces: get", "/namespaces: get list watch")),
+      },
+    },
+  ],
   ["named namespaces", VALUES.production ?? {}, NAMED],
   [
     "named namespaces without policies",

@@ -93,6 +93,19 @@ export const VALUES: Record<string, Values> = {
   production: PRODUCTION,
   "the production example": EXAMPLE,
   "all namespaces": production({ operator: { watchNamespaces: [], allNamespaces: true } }),
+  "namespaces by label": production({
+    operator: {
+      watchNamespaces: [],
+      namespaceSelector: {
+        matchLabels: { "example.test/team": "shop" },
+        matchExpressions: [
+          { key: "env", operator: "NotIn", values: ["test", ""] },
+          { key: "lends", operator: "Exists" },
+          { key: "off", operator: "DoesNotExist" },
+        ],
+      },
+    },
+  }),
   kafka: production(KAFKA),
   ingress: production(INGRESS),
   gateway: production(GATEWAY),

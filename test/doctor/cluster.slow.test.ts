@@ -149,6 +149,23 @@ describe.skipIf(binary.missing !== undefined)("the checks of a cluster", { timeo
     });
   });
 
+  test("try a Secret in each namespace that the selector matches, and fail if it matches none", async () => {
+    await allow(all());
+    await untilRow("cluster rights", "ok");
+    const rights = await look({ NAMESPACE_SELECTOR: "team=none" });
+    expect(rights["cluster rights"]?.detail).toContain("missing rights:\nlist namespaces in all namespaces");
+    await allow(operatorRights({ NAMESPACE_SELECTOR: "team=none" }, HOME));
+    const none = await untilRow("cluster secrets", "failed", { NAMESPACE_SELECTOR: "team=none" });
+    expect(none["cluster secrets"]?.detail).toBe(
+      "no namespace has the labels of NAMESPACE_SELECTOR: team=none",
+    );
+    const shop = await look({ NAMESPACE_SELECTOR: "kubernetes.io/metadata.name in (shop)" });
+    expect(shop["cluster secrets"]).toMatchObject({
+      status: "ok",
+      detail: "a Secret in shop would be stored unchanged",
+    });
+  });
+
   test("name each verb that is missing", async () => {
     await allow(
       all().map((rights) =>

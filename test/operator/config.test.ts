@@ -48,7 +48,36 @@ describe("the operator's settings", () => {
     for (const bad of [",", "Shop", "shop;bank"]) expect(() => read(bad)).toThrow("WATCH_NAMESPACES");
   });
 
-  test.each(["WATCH_NAMESPACES", "ENDED_TTL", "ORPHAN_GRACE"])(
+  test("select namespaces by labels, but not together with a list of names", () => {
+    const read = (NAMESPACE_SELECTOR: string, more = {}) =>
+      readOperatorConfig({ ...common, NAMESPACE_SELECTOR, ...more });
+    const good = [
+      "team=shop",
+      "team==shop,!off",
+      "a.example/b in (one, two),c!=d",
+      "env notin (prod)",
+      "e=",
+      "on",
+    ];
+    for (const selector of good) expect(read(selector)).toMatchObject({ NAMESPACE_SELECTOR: selector });
+    expect(read("")).not.toHaveProperty("NAMESPACE_SELECTOR");
+    for (const bad of [
+      "team=shop,",
+      "team in shop",
+      "team in ()x",
+      "=shop",
+      "te am",
+      "a=b;c",
+      `a=${"x".repeat(64)}`,
+    ]) {
+      expect(() => read(bad)).toThrow("NAMESPACE_SELECTOR: must be a label selector such as");
+    }
+    expect(() => read("team=shop", { WATCH_NAMESPACES: "shop" })).toThrow(
+      "is set together with WATCH_NAMESPACES",
+    );
+  });
+
+  test.each(["WATCH_NAMESPACES", "NAMESPACE_SELECTOR", "ENDED_TTL", "ORPHAN_GRACE"])(
     "reject %s for an operator over a folder",
     (name) => {
       expect(() => readOperatorConfig({ ...common, ...folder, [name]: "1h" })).toThrow(name);

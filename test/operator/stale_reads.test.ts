@@ -25,6 +25,7 @@ function started(objects: AnyObject[], { isCurrent = true, isHeld = true, isAway
       binding: () => ({ account: { accountEmail: "owner@example.test" } }),
       readSecret: async () => undefined,
       isCurrent: async () => isCurrent,
+      serves: () => true,
       namespaceUid: async () => undefined,
       writeStatus: async () => undefined,
       recordEvent: () => undefined,

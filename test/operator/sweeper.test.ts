@@ -47,6 +47,7 @@ describe("the regular tasks of a leader", () => {
   const pass = (ms: number) => vi.advanceTimersByTimeAsync(ms);
   const failure = { kind: "unavailable", message: "away" } as const;
   const resources = {
+    serves: () => true,
     list: (kind: Kind) => {
       asked += 1;
       return objects.filter((object) => object.kind === kind);

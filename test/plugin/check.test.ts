@@ -88,6 +88,11 @@ describe("kubectl deputize check", () => {
       "your namespace: failed: not bound to an account: shop has no entry",
     ],
     [
+      "a namespace that the operator does not select",
+      { [KINDS]: { items: [platform(ready("NamespaceNotSelected", "its labels differ"))] } },
+      "your namespace: failed: not served by the operator: its labels differ",
+    ],
+    [
       "an object that no operator sees",
       { [KINDS]: { items: [platform()] } },
       "your namespace: failed: the operator has not seen Platform shop",

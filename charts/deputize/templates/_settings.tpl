@@ -158,6 +158,24 @@ OPERATOR_PORT: "8081"
 {{- end }}
 {{- end -}}
 
+{{/* The selector of namespaces in the form of kubectl, or nothing. */}}
+{{- define "deputize.namespaceSelector" -}}
+{{- $rules := list -}}
+{{- range $key, $value := .namespaceSelector.matchLabels -}}
+{{- $rules = append $rules (printf "%s=%s" $key $value) -}}
+{{- end -}}
+{{- range .namespaceSelector.matchExpressions -}}
+{{- if eq .operator "Exists" -}}
+{{- $rules = append $rules .key -}}
+{{- else if eq .operator "DoesNotExist" -}}
+{{- $rules = append $rules (printf "!%s" .key) -}}
+{{- else -}}
+{{- $rules = append $rules (printf "%s %s (%s)" .key (lower .operator) (join "," .values)) -}}
+{{- end -}}
+{{- end -}}
+{{- join "," $rules -}}
+{{- end -}}
+
 {{- define "deputize.settings.operator" -}}
 {{ include "deputize.settings.role" . }}
 {{- with .Values.operator }}
@@ -168,6 +186,7 @@ OPERATOR_TOKEN_FILE: /run/secrets/deputize/api-token/token
 OPERATOR_NAMESPACE: {{ $.Release.Namespace | quote }}
 CLUSTER_ID: {{ include "deputize.clusterId" $ | quote }}
 WATCH_NAMESPACES: {{ join "," .watchNamespaces | quote }}
+NAMESPACE_SELECTOR: {{ include "deputize.namespaceSelector" . | quote }}
 ENDED_TTL: {{ .endedTtl | quote }}
 ORPHAN_GRACE: {{ .orphanGrace | quote }}
 OTEL_EXPORTER_OTLP_ENDPOINT: {{ .otlpEndpoint | quote }}

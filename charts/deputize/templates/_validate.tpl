@@ -26,11 +26,20 @@
 {{- include "deputize.validateUnwatched" . -}}
 {{- with .Values.operator -}}
 {{- if .enabled -}}
-{{- if and .watchNamespaces .allNamespaces -}}
-{{- fail "operator.watchNamespaces and operator.allNamespaces are both given. Choose one: named namespaces, or all of them." -}}
+{{- if gt (len (compact (list .watchNamespaces .namespaceSelector .allNamespaces))) 1 -}}
+{{- fail "Set only one of operator.watchNamespaces, operator.namespaceSelector and operator.allNamespaces. They name the namespaces, select them by labels, or mean all of them." -}}
 {{- end -}}
-{{- if not (or $.Values.trial.enabled .watchNamespaces .allNamespaces) -}}
-{{- fail "Say where the operator works: operator.watchNamespaces names the namespaces, or operator.allNamespaces=true means all of them, with rights on Secrets everywhere." -}}
+{{- if and .namespaceSelector (not (include "deputize.namespaceSelector" .)) -}}
+{{- fail "operator.namespaceSelector has no label, so it would select every namespace. Name a label, or set operator.allNamespaces=true." -}}
+{{- end -}}
+{{- range .namespaceSelector.matchExpressions -}}
+{{- $needsValues := has .operator (list "In" "NotIn") -}}
+{{- if ne $needsValues (not (empty .values)) -}}
+{{- fail (printf "operator.namespaceSelector: the operator %s of the label %s needs %s." .operator .key (ternary "values" "no values" $needsValues)) -}}
+{{- end -}}
+{{- end -}}
+{{- if not (or $.Values.trial.enabled .watchNamespaces .namespaceSelector .allNamespaces) -}}
+{{- fail "Say where the operator works: operator.watchNamespaces names the namespaces, operator.namespaceSelector selects them by labels, or operator.allNamespaces=true means all of them. The last two give rights on Secrets everywhere." -}}
 {{- end -}}
 {{- if and (not $.Values.admissionPolicies.enabled) (not .watchNamespaces) -}}
 {{- fail "admissionPolicies.enabled=false needs operator.watchNamespaces: without the policies the operator's rights must end at named namespaces." -}}

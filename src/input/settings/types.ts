@@ -165,6 +165,19 @@ export const namespaces = listOf(
   .refine((names) => names.length > 0, "must name a namespace")
   .transform((names) => [...new Set(names)]);
 
+const LABEL = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?";
+const LABEL_KEY = `([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?${LABEL}`;
+const LABEL_RULES = [
+  `!?${LABEL_KEY}`,
+  `${LABEL_KEY} ?[!=]?= ?(${LABEL})?`,
+  `${LABEL_KEY} (in|notin) \\((${LABEL})?(, ?(${LABEL})?)*\\)`,
+].join("|");
+/** A label selector, in the form that kubectl and the API server accept. */
+export const labelSelector = textOf("label selector").regex(
+  new RegExp(`^(${LABEL_RULES})(, ?(${LABEL_RULES}))*$`),
+  "must be a label selector such as team=shop,env in (prod,test)",
+);
+
 /** A duration in hours, minutes and seconds. */
 export const duration = textOf("duration").regex(
   /^(?=.)(\d{1,5}h)?(\d{1,5}m)?(\d{1,5}s)?$/,

@@ -86,6 +86,21 @@ export function configMapCollection(
   };
 }
 
+/** Returns the collection of the cluster's namespaces that match a label selector. */
+export function namespaceCollection(client: Client, labelSelector: string): Collection {
+  return {
+    resource: "namespaces",
+    list: (page, signal) =>
+      client.core.listNamespace({ labelSelector, ...pageQuery(page) }, client.until(signal)),
+    watch: (query, ends) =>
+      client.watch({
+        path: pathOf("/api/v1", "namespaces", undefined),
+        query: { labelSelector, ...query },
+        ...ends,
+      }),
+  };
+}
+
 function pageQuery({ limit, continue: token }: Page) {
   return { ...(limit !== undefined && { limit }), ...(token !== undefined && { _continue: token }) };
 }

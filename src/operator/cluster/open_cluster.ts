@@ -8,7 +8,7 @@ import type { WatchState } from "../operator_metrics.ts";
 import type { Change, Resources } from "../resources.ts";
 import { type BindingFaults, bindingsObjectOf, createClusterBindings } from "./bindings.ts";
 import { readNamespaceUid } from "./cluster_identity.ts";
-import { configMapCollection, kindCollection, secretCollection } from "./collections.ts";
+import { configMapCollection, kindCollection, namespaceCollection, secretCollection } from "./collections.ts";
 import { createClusterEvents } from "./events.ts";
 import { createClusterObjects, objectOf } from "./objects.ts";
 import { createReflector, listedObject, type Reflector, togetherState } from "./reflector.ts";
@@ -20,6 +20,8 @@ type Options = {
   namespace: string;
   /** The namespaces to read objects and Secrets from. If absent, all namespaces. */
   watched?: readonly string[] | undefined;
+  /** The label selector of the namespaces that the operator serves. If absent, it serves all. */
+  selector?: string | undefined;
   clock: Clock;
   log: Logger;
   onAnswer?: ((answer: ClusterAnswer) => void) | undefined;
@@ -42,7 +44,7 @@ type Cluster = Resources & {
  * refuses it, and `ClusterError` for any other failure.
  */
 export async function openCluster(options: Options): Promise<Cluster> {
-  const { access, namespace, watched, clock, log, onAnswer, times = {} } = options;
+  const { access, namespace, watched, selector, clock, log, onAnswer, times = {} } = options;
   const { deadlineMs, stopMs = STOP_MS, ...watchTimes } = times;
   const client = await createClusterClient({
     access,
@@ -88,7 +90,16 @@ export async function openCluster(options: Options): Promise<Cluster> {
       }),
     () => notify({ kind: "Bindings", namespace: "", name: "" }),
   );
-  const copiesOfAll = [...Object.values(copies), secretWatch, bindings];
+  const served =
+    selector === undefined
+      ? undefined
+      : createReflector<string>({
+          ...common,
+          collection: namespaceCollection(client, selector),
+          read: ({ metadata }) => metadata.uid,
+          onChange: ({ name }) => notify({ kind: "Namespace", namespace: name, name }),
+        });
+  const copiesOfAll = [...Object.values(copies), secretWatch, bindings, ...(served ? [served] : [])];
   const objects = createClusterObjects({
     client,
     note: (kind, answer) => copies[kind].note(answer),
@@ -118,6 +129,7 @@ export async function openCluster(options: Options): Promise<Cluster> {
       copies[kind].get(of, name) as ObjectOfKind[K] | undefined,
     isCurrent: objects.isCurrent,
     binding: bindings.get,
+    serves: (name) => served === undefined || served.get("", name) !== undefined,
     namespaceUid: (name) => readNamespaceUid(client, name),
     watches: () => copiesOfAll.map((copy) => copy.state()),
     bindingFaults: bindings.faults,

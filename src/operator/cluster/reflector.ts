@@ -22,11 +22,11 @@ export type Reflector<T> = {
   stop(): Promise<void>;
 };
 
-/** The metadata that every object of a cluster has. */
+/** The metadata that every object of a cluster has. The namespace of a Namespace is the empty string. */
 export const listedObject = z.looseObject({
   metadata: z.looseObject({
     name: z.string(),
-    namespace: z.string(),
+    namespace: z.string().default(""),
     uid: z.string(),
     resourceVersion: z.string().regex(/^\d+$/),
     deletionTimestamp: z.union([z.string(), z.date().transform((date) => date.toISOString())]).optional(),

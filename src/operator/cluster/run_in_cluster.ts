@@ -53,13 +53,13 @@ export async function runInCluster(options: Options): Promise<Operator> {
       "Settings are missing or wrong:\n  OPERATOR_NAMESPACE: is required, as the kubeconfig's context names none",
     );
   }
-  const watched = config.WATCH_NAMESPACES;
+  const { WATCH_NAMESPACES: watched, NAMESPACE_SELECTOR: selector } = config;
   const liveness = createLiveness(() => resources.watches());
   const onAnswer = (answer: ClusterAnswer) => {
     metrics.clusterAnswered(answer);
     if (answer.code !== NO_ANSWER) liveness.answered();
   };
-  const resources = await openCluster({ access, namespace, watched, clock, log, onAnswer });
+  const resources = await openCluster({ access, namespace, watched, selector, clock, log, onAnswer });
   const client = await createClusterClient({ access, deadlineMs: LEASE_DEADLINE_MS, onAnswer });
   metrics.watches(resources.watches);
   const events = createClusterEvents(client, clock);

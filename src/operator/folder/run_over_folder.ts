@@ -163,6 +163,7 @@ export async function openFolder(options: SourceOptions): Promise<Resources> {
       const known = store.get(keyOf(object))?.object;
       return known !== undefined && isSameVersion(known.metadata, object.metadata);
     },
+    serves: () => true,
     binding: (namespace) => bindings.get(namespace),
     namespaceUid: async () => undefined,
     async setFinalizer(object, present) {

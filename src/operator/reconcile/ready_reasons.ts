@@ -56,6 +56,11 @@ export const reasons = {
     meaning: "No account is bound to the namespace, or the account has not finished its onboarding.",
     recheckMs: 5_000,
   },
+  NamespaceNotSelected: {
+    progress: "stuck",
+    meaning:
+      "The labels of the namespace do not match the operator's selector. Authority that exists stays in force until the object is deleted.",
+  },
   ExternalConflict: {
     progress: "stuck",
     meaning: "The service knows the object with other values that cannot be changed.",

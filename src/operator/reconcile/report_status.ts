@@ -99,6 +99,17 @@ export async function reportFailedWrite(
   return failed instanceof ClusterRefused ? { afterMs: recheckOf(verdict.reason) ?? 0 } : { retry: true };
 }
 
+const NOT_SELECTED =
+  "The operator does not serve this namespace, because the namespace's labels do not match the operator's selector. Ask an administrator to label it. If you delete this object, its authority ends";
+
+/** Reports in an object's status that the operator does not serve its namespace. */
+export async function reportNotSelected(context: OperatorContext, object: AnyObject): Promise<Visit> {
+  const verdict: StatusReason = { reason: "NamespaceNotSelected", message: NOT_SELECTED };
+  const status = keptStatus(object, readiness(verdict), context.clock.now());
+  await report(context, object, status, verdict);
+  return {};
+}
+
 function sentenceOf(failed: ClusterError): string {
   const { verb, resource, status, reason } = failed;
   if (!(failed instanceof ClusterRefused)) {

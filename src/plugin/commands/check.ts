@@ -151,6 +151,11 @@ function namespaceRow(objects: readonly AnyObject[]): Row {
       "Ask an administrator whether operator.watchNamespaces contains it, and whether the operator runs.";
     return failed(name, `the operator has not seen ${shown(unseen)}`, action);
   }
+  const unserved = objects.find((object) => reasonOf(object) === "NamespaceNotSelected");
+  if (unserved !== undefined) {
+    const why = conditionOf(unserved, "Ready")?.message ?? "NamespaceNotSelected";
+    return failed(name, `not served by the operator: ${why}`, "See NAMESPACE_SELECTOR in docs/operator.md.");
+  }
   const unbound = objects.find((object) => reasonOf(object) === "NamespaceNotBound");
   if (unbound !== undefined) {
     const why = conditionOf(unbound, "Ready")?.message ?? "NamespaceNotBound";

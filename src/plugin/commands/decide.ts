@@ -38,7 +38,14 @@ export const deny: Command = {
 /** Reasons by which the operator reports the final result of a decision. */
 const FINAL_REASONS: ReadonlySet<string> = new Set([
   ...["Active", "Denied", "Revoked", "Expired", "ApproverNotLinked", "FourEyesRequired"],
-  ...["ApprovalPolicyMissing", "NamespaceNotBound", "CeilingExceeded", "InvalidSpec", "ExternalMissing"],
+  ...[
+    "ApprovalPolicyMissing",
+    "NamespaceNotBound",
+    "NamespaceNotSelected",
+    "CeilingExceeded",
+    "InvalidSpec",
+    "ExternalMissing",
+  ],
 ]);
 /** Maximum number of attempts to write a decision. The operator's own writes may conflict with it. */
 const TRIES = 5;

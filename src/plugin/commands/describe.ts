@@ -72,6 +72,7 @@ const NEXT: Readonly<Record<string, string>> = {
     "Ask an administrator to apply crds/policies.yaml; then create the delegation again, or decide in the console.",
   NamespaceNotBound:
     "Ask an administrator to bind the namespace, and the account's owner to accept the namespace.",
+  NamespaceNotSelected: "Ask an administrator to give the namespace the labels that the operator selects.",
   CeilingExceeded: "Request fewer scopes, or have the ceiling widened where it is set.",
   ExternalMissing: "Follow the message: first check the operator's cluster id and the API that it uses.",
   Denied: "A decision is final: create another Delegation to request it again.",

@@ -71,6 +71,27 @@ describe.skipIf(missing !== undefined)(
       expect(only(world.api.delegations).status).toBe("revoked");
     });
 
+    test("has its objects served while its labels match the selector, and disappears in any case", async () => {
+      await world.dispose();
+      const settings = { NAMESPACE_SELECTOR: "team in (shop,desk),!off" };
+      world = await operatorCluster(kubernetes, { settings });
+      const label = (labels: object) =>
+        kubernetes.call("PATCH", path(), { metadata: { labels } }, "application/merge-patch+json");
+      await world.start();
+      await world.apply(platform());
+      await world.reaches("Platform", "shop", "NamespaceNotSelected");
+      await label({ team: "desk" });
+      await world.reaches("Platform", "shop", "Active");
+      await declareActive();
+      await label({ off: "yes" });
+      await world.reaches("Delegation", "bot", "NamespaceNotSelected");
+      expect(only(world.api.delegations).status).toBe("approved");
+      await kubernetes.call("DELETE", path());
+      await until("it is gone", isGone, 60_000);
+      expect(only(world.api.delegations).status).toBe("revoked");
+      expect(only(world.api.platforms).removed).toBe(true);
+    });
+
     test("rejects objects beyond a quota for Deputize's kinds", async () => {
       const quotas = `/api/v1/namespaces/${world.namespace}/resourcequotas`;
       const hard = { "count/delegations.deputize.io": "2" };

@@ -1,6 +1,7 @@
 import { writeFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { test as base, describe, expect, vi } from "vitest";
+import { conditionOf } from "../../../src/operator/reconcile/conditions.ts";
 import { type FakeKubernetes, startFakeKubernetes } from "../../support/kubernetes/fake_server.ts";
 import { kubeconfigText } from "../../support/kubernetes/kubeconfig.ts";
 import { until } from "../../support/process.ts";
@@ -9,6 +10,7 @@ import { type OperatorCluster, operatorCluster } from "./operator_cluster.ts";
 
 const KINDS = "/apis/deputize.io/v1alpha1";
 const MERGE_PATCH = "application/merge-patch+json";
+const labels = (team: string) => ({ metadata: { labels: { team } } });
 const SWEEPS = { firstMs: 50, everyMs: 50, endedEveryMs: 50 };
 
 type Options = NonNullable<Parameters<typeof operatorCluster>[1]>;
@@ -120,6 +122,72 @@ describe.concurrent("an operator in a cluster with a fake API server", () => {
     expect(lists.every(({ path }) => new RegExp(`/namespaces/(other|${world.namespace})/`).test(path))).toBe(
       true,
     );
+  });
+
+  describe("with a selector of namespaces", () => {
+    test("does nothing in another namespace except to say so, and starts when the labels match", async ({
+      kubernetes,
+      open,
+    }) => {
+      const world = await open({ settings: { NAMESPACE_SELECTOR: "team=shop" } });
+      await world.start();
+      await world.apply(platform());
+      const { metadata, status } = await world.reaches("Platform", "shop", "NamespaceNotSelected");
+      expect(conditionOf(status, "Ready")).toMatchObject({ status: "False" });
+      expect(conditionOf(status, "Stalled")).toMatchObject({ status: "True" });
+      expect(metadata.finalizers ?? []).toEqual([]);
+      expect(world.api.platforms.size).toBe(0);
+      await kubernetes.call("PATCH", `/api/v1/namespaces/${world.namespace}`, labels("shop"), MERGE_PATCH);
+      await world.reaches("Platform", "shop", "Active");
+    });
+
+    test("keeps existing authority when the labels stop matching, and ends it with its object", async ({
+      kubernetes,
+      open,
+    }) => {
+      const world = await open({
+        settings: { NAMESPACE_SELECTOR: "team=shop", ENDED_TTL: "1s" },
+        sweepTimes: SWEEPS,
+      });
+      const label = (team: string) =>
+        kubernetes.call("PATCH", `/api/v1/namespaces/${world.namespace}`, labels(team), MERGE_PATCH);
+      await label("shop");
+      await world.start();
+      await world.apply(platform(), agent(), delegation());
+      await world.reaches("Delegation", "bot", "AwaitingApproval");
+      world.api.approve(only(world.api.delegations).request_id, ["data:read"]);
+      await world.reaches("Delegation", "bot", "Active");
+      await label("other");
+      for (const kind of ["Platform", "Agent", "Delegation"] as const) {
+        await world.reaches(kind, kind === "Platform" ? "shop" : "bot", "NamespaceNotSelected");
+      }
+      await world.apply(platform({ callbackUrl: "https://shop.example.com/hook" }));
+      await until("the operator has seen the change", async () => {
+        const found = await world.find("Platform", "shop");
+        return found?.status.observedGeneration === found?.metadata.generation;
+      });
+      expect(only(world.api.platforms).callback_url).toBeNull();
+      expect(only(world.api.delegations).status).toBe("approved");
+      await world.remove("Delegation", "bot");
+      await world.gone("Delegation", "bot");
+      expect(only(world.api.delegations).status).toBe("revoked");
+      await label("shop");
+      await world.reaches("Platform", "shop", "Active");
+      expect(only(world.api.platforms).callback_url).toBe("https://shop.example.com/hook");
+    });
+
+    test("calls the API for no object until it has read the namespaces", async ({ kubernetes, open }) => {
+      const world = await open({ settings: { NAMESPACE_SELECTOR: "team=shop" } });
+      await kubernetes.call("PATCH", `/api/v1/namespaces/${world.namespace}`, labels("shop"), MERGE_PATCH);
+      kubernetes.setRule((_, path) => (path.startsWith("/api/v1/namespaces?") ? { status: 500 } : undefined));
+      await world.apply(platform());
+      const operator = await world.start();
+      await sleep(500);
+      expect(await operator.isReady()).toBe(false);
+      expect(world.api.platforms.size).toBe(0);
+      kubernetes.setRule();
+      await world.reaches("Platform", "shop", "Active");
+    });
   });
 
   test("deletes a Delegation when its retention time is over, not before", async ({ kubernetes, open }) => {

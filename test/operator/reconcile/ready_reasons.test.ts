@@ -6,6 +6,7 @@ import { type Reason, reasons } from "../../../src/operator/reconcile/ready_reas
 
 const CLUSTER_ONLY = [
   "Issuing",
+  "NamespaceNotSelected",
   "AdoptionNotConfirmed",
   "ApprovalPolicyMissing",
   "ApproverNotLinked",

@@ -19,7 +19,7 @@
   verbs: [create]
 - apiGroups: [""]
   resources: [namespaces]
-  verbs: [get]
+  verbs: {{ ternary "[get, list, watch]" "[get]" (not (empty .Values.operator.namespaceSelector)) }}
 {{- end -}}
 
 {{/* The operator's rights in its own namespace: its Lease, the namespace bindings, and the record of its sweeps. */}}

@@ -20,12 +20,18 @@ const CEILING = ["data:*", "payments:*", "custom:orders:refund"];
 export async function choosePlace(
   kubectl: Kubectl,
   inside: (namespace: string) => Kubectl,
-  { watched, name }: Release,
+  { watched, selector, name }: Release,
   wanted: string | undefined,
 ): Promise<Place> {
   if (wanted === undefined) {
     const namespace = `${TOUR}-${randomBytes(4).toString("hex")}`;
-    if (watched === undefined) return { namespace, isKept: false };
+    if (watched === undefined && selector === undefined) return { namespace, isKept: false };
+    if (watched === undefined) {
+      throw new UserError(
+        `The operator of release ${name} works only in namespaces with certain labels, and not in a new one: ${selector}`,
+        "Name a namespace with these labels: --namespace <name>",
+      );
+    }
     throw new UserError(
       `The operator of release ${name} watches only these namespaces, and not a new one: ${watched.join(", ")}`,
       `Name one of these namespaces: --namespace ${watched[0]}`,

@@ -17,6 +17,8 @@ export type Release = {
   clusterId: string;
   /** Namespaces that the operator watches. `undefined` means all. */
   watched: string[] | undefined;
+  /** The label selector of the namespaces in which the operator works. If absent, it works in all. */
+  selector: string | undefined;
 };
 
 type Container = { image: string; imagePullPolicy?: string; env?: { name: string; value?: string }[] };
@@ -88,6 +90,7 @@ export async function findRelease(
     isDevelopment: settingOf(api, "DEVELOPMENT") === "true",
     operatorNamespace: settingOf(operator, "OPERATOR_NAMESPACE") ?? namespace,
     clusterId: settingOf(operator, "CLUSTER_ID") ?? (await uidOfCluster(kubectl)),
+    selector: settingOf(operator, "NAMESPACE_SELECTOR"),
     watched: watched?.map((each) => each.trim()).filter((each) => each !== ""),
   };
 }

@@ -151,6 +151,14 @@ describe("choosePlace", () => {
     );
   });
 
+  test("creates no namespace if the operator selects namespaces by labels", async () => {
+    const selecting = { ...release, selector: "team=shop" };
+    await refusedPlace(there, empty, selecting, undefined).toThrow(
+      "The operator of release deputize works only in namespaces with certain labels, and not in a new one: team=shop",
+    );
+    expect(await choosePlace(there, empty, selecting, "lab")).toEqual({ namespace: "lab", isKept: true });
+  });
+
   test("rejects a named namespace that is missing or contains the tour's objects", async () => {
     await refusedPlace(there, empty, release, "none").toThrow("There is no namespace none");
     const full = () => ({ ...empty(), run: async () => "platform.deputize.io/shop\npod/other\n" });
