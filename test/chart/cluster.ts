@@ -41,7 +41,7 @@ export async function startChartCluster(more: readonly Definitions[] = []): Prom
   };
   try {
     const definitions = await definitionsOf([...OTHERS, ...more]);
-    for (const definition of definitions) await must(kubernetes, DEFINITIONS, definition);
+    for (const definition of definitions) await applyAsHelm(kubernetes, definition);
     for (const name of [NAMESPACE, ...WATCHED]) {
       await must(kubernetes, "/api/v1/namespaces", { metadata: { name, labels: RESTRICTED } });
     }
@@ -67,6 +67,16 @@ export async function startChartCluster(more: readonly Definitions[] = []): Prom
     await stop();
     throw error;
   }
+}
+
+/**
+ * Applies a definition in the name of Helm, so that Helm can install it again. Kubernetes 1.30 drops a field
+ * of our definitions, so that only their manager can apply them again without a conflict.
+ */
+async function applyAsHelm(kubernetes: Kubernetes, definition: Rendered): Promise<void> {
+  const path = `${DEFINITIONS}/${definition.metadata.name}?fieldManager=helm&fieldValidation=Strict`;
+  const answer = await kubernetes.call("PATCH", path, definition, "application/apply-patch+yaml");
+  if (answer.status >= 300) throw new Error(`${path}: ${answer.status} ${String(answer.body.message)}`);
 }
 
 async function must(kubernetes: Kubernetes, path: string, body: unknown): Promise<void> {
