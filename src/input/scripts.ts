@@ -34,14 +34,32 @@ const IMITATIONS =
 
 /** The message for a name that {@link isOneScript} rejects. */
 export const MIXED_SCRIPTS =
-  "must not mix scripts or have phonetic letters, because such letters can look like others";
+  "must not mix scripts or have phonetic or styled letters, because such letters can look like others";
+
+/** Characters that names need although they stand for Latin letters. */
+const ABBREVIATIONS = /[ªº№℠™]/gu;
+/** Letters and digits in the width of Chinese, Japanese and Korean characters. */
+const FULL_WIDTH = /[\uff01-\uff5e]/gu;
+const EAST_ASIAN = /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}]/u;
+const IMITATED = /[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}]/u;
+
+/** Returns whether a name has styled forms of European letters, such as mathematical or circled ones. */
+function hasStyledLetters(name: string): boolean {
+  const others = name.normalize("NFC").replace(ABBREVIATIONS, "");
+  const rest = EAST_ASIAN.test(name) ? others.replace(FULL_WIDTH, "") : others;
+  return Array.from(rest).some((letter) => {
+    const plain = letter.normalize("NFKC");
+    return plain !== letter && IMITATED.test(plain);
+  });
+}
 
 /**
  * Returns whether a name has letters of one script only, or of those that Japanese, Chinese and Korean write
  * together (UTS 39, "highly restrictive"), and none that only imitate others. Digits, punctuation and emoji
- * belong to every script.
+ * belong to every script. Full-width letters may stand beside East Asian ones.
  */
 export function isOneScript(name: string): boolean {
+  if (hasStyledLetters(name)) return false;
   const letters = name.normalize("NFKC");
   return !IMITATIONS.test(letters) && ALLOWED.some((allowed) => allowed.test(letters));
 }

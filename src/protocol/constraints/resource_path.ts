@@ -32,13 +32,15 @@ const MOST_ENCODINGS = 3;
 const AFTER_SEGMENT = /[;?#][^/]*|(?<! ) +(?=\/|$)/g;
 
 /** The rule that {@link hidesDotSegment} checks, as the end of a message. */
-export const HIDDEN_DOT_SEGMENT = "must not contain . or .. segments that are encoded or have parameters";
+export const HIDDEN_DOT_SEGMENT =
+  "must not contain . or .. segments that are encoded, have parameters or consist of look-alikes";
 
 /**
  * Returns whether a server that decodes `path` can read a `.` or `..` segment that {@link normalizePath} does
  * not see. Such a segment is percent-encoded, up to three times, or has parameters (`..;x`), a query, a
- * fragment (`..#x`) or spaces at its end. Also returns true for an encoded control character and for text
- * that is still encoded after three decodings.
+ * fragment (`..#x`) or spaces at its end. It can also consist of characters that Unicode's form NFKC turns
+ * into dots and slashes, such as U+2025. Also returns true for an encoded control character and for text that
+ * is still encoded after three decodings.
  */
 export function hidesDotSegment(path: string): boolean {
   if (hasDotSegment(path)) return false;
@@ -46,9 +48,17 @@ export function hidesDotSegment(path: string): boolean {
   if (decoded(text) !== text) return true;
   // biome-ignore lint/suspicious/noControlCharactersInRegex: a control character ends a path for some servers
   if (text !== path && /[\0-\x1f\x7f]/.test(text)) return true;
-  return hasDotSegment(
-    text.replace(OVERLONG_DOT, ".").replace(OTHER_SEPARATORS, "/").replace(AFTER_SEGMENT, ""),
+  return [text, decodeFully(compatible(text))].some((read) =>
+    hasDotSegment(read.replace(OVERLONG_DOT, ".").replace(OTHER_SEPARATORS, "/").replace(AFTER_SEGMENT, "")),
   );
+}
+
+/** Returns the form NFKC of a text in which a character can be one byte of UTF-8. */
+function compatible(text: string): string {
+  const characters = text.replace(/[\x80-\xff]+/g, (bytes) =>
+    new TextDecoder().decode(Uint8Array.from(bytes, (byte) => byte.charCodeAt(0))),
+  );
+  return characters.normalize("NFKC");
 }
 
 /** Returns a path in which each byte that is percent-encoded, up to three times, is one character. */

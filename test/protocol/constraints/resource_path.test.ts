@@ -114,6 +114,20 @@ describe("hidesDotSegment", () => {
     "/pub/%c0%ae%c0%ae/admin",
     "/pub/%e0%80%ae./admin",
     "/pub/..%c0%afadmin",
+    "/pub/․․/admin",
+    "/pub/․./admin",
+    "/pub/‥/admin",
+    "/pub/．．/admin",
+    "/pub/﹒﹒/admin",
+    "/pub/%e2%80%a4%E2%80%A4/admin",
+    "/pub/%25e2%2580%25a5/admin",
+    "/pub/..／admin",
+    "/pub/..%ef%bc%8fadmin",
+    "/pub/..＼admin",
+    "/pub/％2e％2e/admin",
+    "/pub/％２ｅ./admin",
+    "/pub/..；x/admin",
+    "/pub/..　/admin",
   ])("finds a dot segment in %s", (path) => {
     expect(hidesDotSegment(path)).toBe(true);
   });
@@ -130,6 +144,10 @@ describe("hidesDotSegment", () => {
     "/pub/50%",
     "/pub/%zz",
     "/pub/a;b=../c",
+    "/price․list/a．b",
+    "/pub/wait…/x",
+    "/pub/é%C3%A9/日本語/％",
+    "/pub/℀/½",
     "/pub/a#../c",
   ])("finds none in %s", (path) => {
     expect(hidesDotSegment(path)).toBe(false);
