@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { addSeconds } from "../../src/clock.ts";
 import { deleteUndecided } from "../../src/delegations/requests/delete_undecided.ts";
+import { VaultCertificateExpired } from "../../src/vault/certificate_fault.ts";
 import { VaultUnavailable } from "../../src/vault/client.ts";
 import { OPERATOR_TOKEN, type Person, startApi, type TestApi } from "../support/api.ts";
 import { approve } from "../support/platform_world.ts";
@@ -209,6 +210,17 @@ describe("the operator with the real API", () => {
     await world.folders.write("all.yaml", bound(), platform(), agent());
     await world.start();
     await world.reaches("Agent", "bot", "VaultUnavailable");
+    api.vault.failure = undefined;
+    await world.reaches("Agent", "bot", "Active");
+  });
+
+  test("names an expired certificate as the reason why the vault does not sign", async () => {
+    api.vault.failure = new VaultCertificateExpired("The key vault's certificate has expired", undefined);
+    await world.folders.write("all.yaml", bound(), platform(), agent());
+    await world.start();
+    const { status } = await world.reaches("Agent", "bot", "VaultUnavailable");
+    const ready = status?.conditions?.find(({ type }) => type === "Ready");
+    expect(ready?.message).toContain("a certificate between it and the service has expired");
     api.vault.failure = undefined;
     await world.reaches("Agent", "bot", "Active");
   });
