@@ -7,7 +7,7 @@ import type { Assets } from "./assets.ts";
 import { inWords, noticeIn, sentence } from "./forms.ts";
 import { icon, iconOf } from "./icons.ts";
 import { WRITER } from "./kept_forms.ts";
-import type { Acting, Back, NoticeId, Page, PageFile, Visit } from "./page.ts";
+import type { Acting, Back, NoticeId, Page, PageFile, Title, Visit } from "./page.ts";
 import { ACCOUNT, addressFor, CONSOLE, isOffered, sameFor } from "./places.ts";
 import { letterOf, shortcutHelp } from "./shortcuts.ts";
 
@@ -17,7 +17,7 @@ export type Frame = {
   assets: Assets;
   pages: readonly Page[];
   page?: Page | undefined;
-  title: string;
+  title: string | Title;
   back?: Back | undefined;
   /** The other origin to which a form of the page may lead. */
   leadsTo?: string | undefined;
@@ -41,7 +41,7 @@ function layout(frame: Frame): Html {
       <meta name="color-scheme" content=${visit.theme ?? "light dark"} />
       <meta name="robots" content="noindex" />
       <meta name="htmx-config" content=${HTMX} />
-      <title>${waitingIn(visit)}${title} · ${texts.name}</title>
+      <title>${waitingIn(visit)}${typeof title === "string" ? title : title.text} · ${texts.name}</title>
       ${visit.isNew ? assets.inline.element : html`<link rel="stylesheet" href=${assets.style} />`}
       <link rel="icon" href=${assets.icon} type="image/svg+xml" />
       <script src=${assets.script} data-htmx=${assets.htmx} defer></script>
@@ -52,9 +52,9 @@ function layout(frame: Frame): Html {
       ${sessionEnd(visit)}
       ${creditBanner(frame)}
       <main id="content" tabindex="-1">
-        ${back && html`<p class="back"><a href=${back.to}>${icon("back")}${back.text}</a></p>`}
+        ${back && html`<p class="back"><a href=${back.to}>${icon("back")}<bdi>${back.text}</bdi></a></p>`}
         ${notice && visit.failure === undefined && html`<p class="notice" role="status">${notice}</p>`}
-        <h1>${title}</h1>
+        <h1>${typeof title === "string" ? title : title.heading}</h1>
         ${content}
       </main>
       <footer class="foot">${shortcuts(frame)}${appearanceLink(visit)}</footer>
@@ -158,7 +158,7 @@ function who(frame: Header): Html {
   const accounts = session?.accounts ?? [];
   return html`<div class="who">
     <button type="button" class="quiet" popovertarget="who">
-      <span class="hidden-label">${words.label} </span><span class="name">${acting === undefined ? words.nobody : nameOf(acting, frame)}</span>
+      <span class="hidden-label">${words.label} </span><span class="name"><bdi>${acting === undefined ? words.nobody : nameOf(acting, frame)}</bdi></span>
       ${acting && acting.organization_name !== null && html`<span class="role">, ${words.roles[acting.role]}</span>`}
     </button>
     <div id="who" popover>
@@ -169,7 +169,7 @@ function who(frame: Header): Html {
         html`<ul class="plain-list" aria-labelledby="who-label">${accounts.map(
           (
             each,
-          ) => html`<li><a href=${sameFor(each, visit, frame)} aria-current=${each === acting && "true"}>${nameOf(each, frame)}</a>
+          ) => html`<li><a href=${sameFor(each, visit, frame)} aria-current=${each === acting && "true"}><bdi>${nameOf(each, frame)}</bdi></a>
           ${each.organization_name !== null && html`<span class="quiet"> ${words.roles[each.role]}</span>`}</li>`,
         )}</ul>`
       }

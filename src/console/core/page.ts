@@ -48,7 +48,7 @@ type PageParts<D> = {
 } & (ShownPage<D> | FilePage<D>);
 
 type ShownPage<D> = {
-  title(visit: Visit, data: D): string;
+  title(visit: Visit, data: D): string | Title;
   /** The link to the parent page, above the title. */
   back?(visit: Visit, data: D): Back;
   /** The content of `<main>` below the title heading. */
@@ -59,6 +59,9 @@ type ShownPage<D> = {
    */
   leadsTo?(visit: Visit, data: D): string;
 };
+
+/** A title with names that others chose: as text for the tab, and as a heading that isolates the names. */
+export type Title = { text: string; heading: Html };
 
 /** The link from a page to its parent page. */
 export type Back = { to: string; text: string };
@@ -99,7 +102,9 @@ export type Form = {
 };
 
 /** The result of a form: a redirect, perhaps with a notice, or content to show directly. */
-export type Outcome = { to: string; notice?: NoticeId } | { title: string; content: Html; status?: number };
+export type Outcome =
+  | { to: string; notice?: NoticeId }
+  | { title: string | Title; content: Html; status?: number };
 
 /** The name of a notice. A URL contains only this name, and the page adds the text. */
 export type NoticeId = keyof Texts["notices"];

@@ -88,7 +88,7 @@ export function grant(
 ): Html {
   const { request } = texts;
   return html`<div class="grant">
-    <p><strong><bdi>${agent}</bdi></strong> ${request.may(words.platform)}</p>
+    <p><strong><bdi>${agent}</bdi></strong> ${withNames(request.may, words.platform)}</p>
     ${scopesInWords(texts, words, scopes)}
     ${constraints.length > 0 && html`<p>${request.onlyIf}</p>${detailedLimitList(texts, constraints as Constraint[])}`}
     <p>${expiresAt === null ? request.forever : html`${request.until} ${time(expiresAt)}.`}</p>

@@ -6,7 +6,7 @@ import { faultBeside, type Visit } from "../core/page.ts";
 export type Field = {
   form: string;
   name: string;
-  label: string;
+  label: Piece;
   /** A help text below the label. */
   hint?: Piece;
   value?: string;
@@ -148,7 +148,7 @@ const LOCAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
  * Returns a date and time field. Without scripts, the entered time is in UTC, as the label says. With
  * scripts, it is in the reader's time zone, the label says so, and the sent value includes the zone.
  */
-export function momentField(visit: Visit, { label, value, ...field }: Field): Html {
+export function momentField(visit: Visit, { label, value, ...field }: Field & { label: string }): Html {
   const { listing } = visit.texts;
   const failure = visit.failure?.form === field.form ? visit.failure : undefined;
   const typed = failure === undefined ? (value ?? "") : failure.typed.get(field.name);

@@ -9,7 +9,7 @@ import { textField } from "./fields.ts";
 type Column<Item> = { label: string; cell(item: Item): Piece };
 
 type Table<Item> = {
-  caption: string;
+  caption: Piece;
   columns: readonly Column<Item>[];
   items: readonly Item[];
   empty: Piece;

@@ -7,7 +7,7 @@ import type { Fields } from "../core/forms.ts";
 import { faultBeside, type Visit } from "../core/page.ts";
 import type { Texts } from "../texts/texts.ts";
 import type { Choice } from "./fields.ts";
-import { badge } from "./values.ts";
+import { badge, withNames } from "./values.ts";
 
 /** Returns a list that shows scopes next to each other, with the labels of their platform. */
 export function scopeList(scopes: readonly string[], descriptions: ScopeDescriptions = {}): Html {
@@ -41,7 +41,9 @@ function scopeWords({ scopes }: Texts, words: ScopeWords, scope: string): Piece 
   const { vocabulary, platform } = words;
   if (Object.hasOwn(vocabulary.words, scope)) return vocabulary.words[scope];
   const described = descriptionOf(words, scope);
-  return described === undefined ? scopes.custom(scope, platform) : html`<bdi>${described.label}</bdi>`;
+  return described === undefined
+    ? withNames((name = "") => scopes.custom(scope, name), platform)
+    : html`<bdi>${described.label}</bdi>`;
 }
 
 /** Returns what a platform says about its custom scope, marked as the platform's words. */

@@ -1,6 +1,7 @@
 import { SOON_SECONDS } from "../../accounts/mailings/times.ts";
 import { addSeconds } from "../../clock.ts";
 import { type Html, html, type Piece } from "../../html/html.ts";
+import type { Title } from "../core/page.ts";
 import type { Texts } from "../texts/texts.ts";
 
 /** How good a state is: `good` is as expected, `warn` needs attention, `bad` is wrong, `plain` is neutral. */
@@ -28,6 +29,14 @@ export function withNames(say: (...names: string[]) => string, ...names: readonl
     return name === undefined ? part : html`<bdi>${name}</bdi>`;
   })}`;
 }
+
+/** Returns a title about names that others chose. */
+export function titleWith(say: (...names: string[]) => string, ...names: readonly string[]): Title {
+  return { text: say(...names), heading: withNames(say, ...names) };
+}
+
+/** Returns the title of a page about one thing, which others named. */
+export const titleOf = (name: string): Title => titleWith((only) => only, name);
 
 /** Returns a list of names and values. Omits entries that are `undefined` or `false`. */
 export function facts(entries: readonly ([name: string, value: Piece] | false | undefined)[]): Html {

@@ -5,7 +5,7 @@ import { ACCEPT_INVITATION, ACCOUNT, addressFor, SIGN_IN } from "../core/places.
 import { textField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
 import { table } from "../elements/listing.ts";
-import { badge, copyable, facts, type Tone } from "../elements/values.ts";
+import { badge, copyable, facts, type Tone, withNames } from "../elements/values.ts";
 import { CHANGE_ADDRESS } from "./address.ts";
 import { loadMails, MAIL_FORM, mailForm, readMailForm } from "./mails.ts";
 import { endSession, loadSessions, SESSION_FORM, sessionForm } from "./own_sessions.ts";
@@ -57,7 +57,7 @@ function person(visit: Visit): Html {
     ],
     [
       words.type,
-      html`${words.types[account_type ?? "individual"]}${organization_name !== null && html`: ${organization_name}`}`,
+      html`${words.types[account_type ?? "individual"]}${organization_name !== null && html`: <bdi>${organization_name}</bdi>`}`,
     ],
     human_id !== null && [
       words.identity,
@@ -80,7 +80,7 @@ function accounts(visit: Visit): Html {
           label: words.account,
           cell: (each) => {
             const name = each.organization_name ?? `${first_name} ${last_name}`;
-            return html`<a href=${addressFor(each, visit)}>${each.account_id === account_id ? words.itself(name) : name}</a>
+            return html`<a href=${addressFor(each, visit)}>${each.account_id === account_id ? withNames(words.itself, name) : html`<bdi>${name}</bdi>`}</a>
               ${each === visit.acting && html`<br /><span class="quiet">${words.current}</span>`}`;
           },
         },

@@ -4,7 +4,7 @@ import type { Fields } from "../core/forms.ts";
 import { type Form, page, type Visit } from "../core/page.ts";
 import { textField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
-import { copyBlock, facts, time } from "../elements/values.ts";
+import { copyBlock, facts, time, titleWith, withNames } from "../elements/values.ts";
 
 const PLACE = ["cluster", "namespace", "name"] as const;
 
@@ -64,11 +64,11 @@ export const agentAdoptionPage = page<AgentLoaded>({
     "get_account_agent",
   ],
   load: loadAgent,
-  title: ({ texts }, { agent }) => texts.adoption.title(agent.name),
+  title: ({ texts }, { agent }) => titleWith(texts.adoption.title, agent.name),
   back: ({ at }, { agent }) => ({ to: at(`/agents/${agent.agent_id}`), text: agent.name }),
   render(visit, { agent, adoption }) {
     const words = visit.texts.agent;
-    return html`<p class="lead">${words.adoptionExplain(agent.name)}</p>
+    return html`<p class="lead">${withNames(words.adoptionExplain, agent.name)}</p>
       <p>${words.adoptionSpec}</p>
       ${copyBlock(visit.texts, { id: "adopt", text: `spec:\n  adopt: ${agent.agent_id}` })}
       ${adoptionForms(visit, {
@@ -122,11 +122,11 @@ export const platformAdoptionPage = page<PlatformLoaded>({
     "get_platform",
   ],
   load: loadPlatform,
-  title: ({ texts }, { platform }) => texts.adoption.title(platform.name),
+  title: ({ texts }, { platform }) => titleWith(texts.adoption.title, platform.name),
   back: ({ at }, { platform }) => ({ to: at(`/platforms/${platform.platform_id}`), text: platform.name }),
   render(visit, { platform, adoption }) {
     const words = visit.texts.platforms;
-    return html`<p class="lead">${words.adoptionExplain(platform.name)}</p>
+    return html`<p class="lead">${withNames(words.adoptionExplain, platform.name)}</p>
       <p>${words.adoptionSpec}</p>
       ${copyBlock(visit.texts, { id: "adopt", text: `spec:\n  adopt: ${platform.platform_id}` })}
       ${adoptionForms(visit, {

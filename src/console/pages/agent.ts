@@ -5,7 +5,7 @@ import { page, type Visit } from "../core/page.ts";
 import { delegationTable } from "../elements/delegations.ts";
 import { checkField } from "../elements/fields.ts";
 import { form } from "../elements/form.ts";
-import { copyable, facts, objectName, time, withNames } from "../elements/values.ts";
+import { copyable, facts, objectName, time, titleOf, titleWith, withNames } from "../elements/values.ts";
 import { paramsOf } from "./adoption.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
@@ -16,7 +16,7 @@ export const agentPage = page<Loaded>({
   path: "/console/agents/{agent_id}",
   operations: ["get_account_agent", "list_delegations", "delete_agent", "request_delegation"],
   load,
-  title: (_visit, { agent }) => agent.name,
+  title: (_visit, { agent }) => titleOf(agent.name),
   back: ({ at, texts }) => ({ to: at("/agents"), text: texts.agents.title }),
   render(visit, loaded) {
     const words = visit.texts.agent;
@@ -97,7 +97,7 @@ export const deleteAgentPage = page<AccountAgentAnswer>({
   path: "/console/agents/{agent_id}/delete",
   operations: ["delete_agent", "get_account_agent"],
   load: ({ call, params }) => call("get_account_agent", { params }),
-  title: ({ texts }, { name }) => texts.agent.removeTitle(name),
+  title: ({ texts }, { name }) => titleWith(texts.agent.removeTitle, name),
   back: ({ at }, { agent_id, name }) => ({ to: at(`/agents/${agent_id}`), text: name }),
   render(visit, { name, active_delegations, declared_by, disabled_at }) {
     const words = visit.texts.agent;
@@ -113,7 +113,7 @@ export const deleteAgentPage = page<AccountAgentAnswer>({
         content: checkField(visit, {
           form: "delete",
           name: "sure",
-          label: words.removeSure(name),
+          label: withNames(words.removeSure, name),
           required: true,
         }),
         submit: words.removeSubmit,

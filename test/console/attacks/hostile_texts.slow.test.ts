@@ -29,6 +29,21 @@ test("every page works after attackers have filled every field, and shows the va
   expect(unseen).toEqual([]);
 });
 
+const NAMES = ["agents.name", "platforms.name", "accounts.organization_name", "connections.customer_name"];
+/** Elements whose text has a direction of its own, or that can have no elements in them. */
+const ISOLATED = /<(bdi|code|title|option|textarea)\b[^>]*>.*?<\/\1>/gs;
+
+test("every page isolates each name that others chose", async () => {
+  await fill(api.db, (field) => `mark of ${field}`);
+  const bare = [...(await allPages(viewers))].flatMap(([id, { text }]) => {
+    const words = (text.startsWith("<!doctype") ? text : "")
+      .replaceAll(ISOLATED, "")
+      .replaceAll(/<[^>]*>/g, "");
+    return NAMES.filter((name) => words.includes(`mark of ${name}`)).map((name) => `${id}: ${name}`);
+  });
+  expect(bare).toEqual([]);
+});
+
 /** Fields get several texts together, because all pages are drawn again for each test. */
 const groups = [0, 1, 2, 3].map((part) => XSS_CORPUS.filter((_, index) => index % 4 === part).join(" "));
 

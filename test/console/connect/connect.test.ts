@@ -127,7 +127,7 @@ describe("the page on which a person connects a product", () => {
     const { path } = await asked();
     const theirs = path.replace("/console", `/console/for/${owner.accountId}`);
     const { open } = browserOf(api, developer.client);
-    expect((await open(path)).element("link", /<a href="([^"]*)"><bdi>Bakers/)).toBe(theirs);
+    expect((await open(path)).element("link", /<main.*?<a href="([^"]*)"><bdi>Bakers/s)).toBe(theirs);
     const looks = await open(theirs);
     expect(looks.words).toContain("You can propose this one.");
     expect(looks.text).not.toContain("form-connect");

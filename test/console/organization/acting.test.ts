@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => api.stop());
 
 function headerOf(text: string) {
-  const header = /<header.*?<\/header>/s.exec(text)?.[0] ?? "";
+  const header = (/<header.*?<\/header>/s.exec(text)?.[0] ?? "").replaceAll(/<\/?bdi>/g, "");
   const links = [...header.matchAll(/<a href="([^"]*)"([^>]*)>(?:<svg .*?<\/svg>)?(.*?)<\/a>/g)];
   return {
     words: header.replaceAll(/<[^>]*>/g, " ").replaceAll(/\s+/g, " "),

@@ -45,7 +45,7 @@ describe("the organization pages", () => {
     const settings = await open("/console/organization/settings");
     const renamed = await settings.send("rename", { organization_name: "Difference Engines" });
     expect(renamed.words).toContain("The name was changed.");
-    expect(renamed.text).toContain("<h1>Difference Engines</h1>");
+    expect(renamed.text).toContain("<h1><bdi>Difference Engines</bdi></h1>");
     const refused = await settings.send("rename", { organization_name: "a\u202eb" });
     expect([refused.status, refused.text]).toEqual([
       400,

@@ -125,7 +125,9 @@ describe("the page that registers a platform", () => {
     const again = await browser.open(NEW);
     const [platform] = await platformsOf(browser);
     expect(again.words).toContain("A personal account has one platform");
-    expect(again.text).toContain(`href="/console/platforms/${platform?.platform_id}">Open Shop</a>`);
+    expect(again.text).toContain(
+      `href="/console/platforms/${platform?.platform_id}">Open <bdi>Shop</bdi></a>`,
+    );
     expect(again.text.slice(again.text.indexOf("<main"))).not.toContain("<form");
     const second = await late.send("register", filled);
     expect([second.status, SECRET.test(second.text)]).toEqual([409, false]);

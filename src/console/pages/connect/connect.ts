@@ -5,7 +5,7 @@ import { addressFor } from "../../core/places.ts";
 import { boxField, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { consentChoices, isSensitive, pickedScopes, type ScopeWords } from "../../elements/scopes.ts";
-import { withNames } from "../../elements/values.ts";
+import { titleWith, withNames } from "../../elements/values.ts";
 
 type Shown = { request: ConnectRequestAnswer; words: ScopeWords };
 
@@ -22,7 +22,7 @@ export const connectPage = page<Shown>({
     const { platform, scope_descriptions: descriptions } = request;
     return { request, words: { vocabulary, platform: platform.name, descriptions } };
   },
-  title: ({ texts }, { request }) => texts.connect.title(request.platform.name),
+  title: ({ texts }, { request }) => titleWith(texts.connect.title, request.platform.name),
   leadsTo: (_, { request }) => request.returns_to,
   render(visit, shown) {
     const { connect: words } = visit.texts;

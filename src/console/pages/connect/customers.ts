@@ -9,7 +9,7 @@ import { form } from "../../elements/form.ts";
 import { filterForm, filtersOf, pager, searchField, table } from "../../elements/listing.ts";
 import { scopeList } from "../../elements/scopes.ts";
 import { onceOnly } from "../../elements/secrets.ts";
-import { copyable, facts, time } from "../../elements/values.ts";
+import { copyable, facts, time, titleOf, titleWith, withNames } from "../../elements/values.ts";
 import { endCard, endKey, keyTable, listKeys } from "../platforms/api_keys.ts";
 import { graceField, graceOf, newKey } from "../platforms/rotate_key.ts";
 import { lastUse } from "./products.ts";
@@ -31,7 +31,7 @@ export const customersPage = page<Loaded<{ items: CustomerAnswer[]; next_cursor:
     ]);
     return { platform, ...found };
   },
-  title: ({ texts }, { platform }) => texts.customers.title(platform.name),
+  title: ({ texts }, { platform }) => titleWith(texts.customers.title, platform.name),
   back: ({ at }, { platform }) => ({ to: at(`/platforms/${platform.platform_id}`), text: platform.name }),
   render(visit, { platform, items, next_cursor }) {
     const words = visit.texts.customers;
@@ -39,7 +39,7 @@ export const customersPage = page<Loaded<{ items: CustomerAnswer[]; next_cursor:
     return html`<p class="lead">${words.lead}</p>
       ${filters(visit)}
       <section class="card">${table<CustomerAnswer>({
-        caption: words.title(platform.name),
+        caption: withNames(words.title, platform.name),
         items,
         empty: isNarrowed ? words.nothing : words.none,
         columns: [
@@ -96,7 +96,7 @@ export const customerPage = page<Loaded<{ customer: CustomerAnswer; keys: KeyAns
     const isLive = customer.removed_at === null && platform.state !== "removing";
     return { platform, customer, keys: isLive ? await listKeys(visit) : [] };
   },
-  title: (_, { customer }) => customer.org_name,
+  title: (_, { customer }) => titleOf(customer.org_name),
   back: (visit, { platform }) => ({ to: listOf(visit), text: visit.texts.customers.title(platform.name) }),
   render: (visit, loaded) => html`${about(visit, loaded)}
     ${loaded.customer.removed_at === null && html`${keysOf(visit, loaded.keys)}${rotation(visit)}${ending(visit)}`}`,

@@ -5,7 +5,7 @@ import { boxField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { pager, table } from "../../elements/listing.ts";
 import { pickedScopes, type ScopeWords, scopeChoices, scopesInWords } from "../../elements/scopes.ts";
-import { badge, facts, time } from "../../elements/values.ts";
+import { badge, facts, time, titleOf, withNames } from "../../elements/values.ts";
 
 /** The page with the products of other accounts to which the account is connected. */
 export const productsPage = page<Awaited<ReturnType<typeof list>>>({
@@ -71,7 +71,7 @@ export const productPage = page<Loaded>({
     const { platform, scope_descriptions: descriptions } = product;
     return { product, words: { vocabulary, platform: platform.name, descriptions } };
   },
-  title: (_, { product }) => product.platform.name,
+  title: (_, { product }) => titleOf(product.platform.name),
   back: ({ at, texts }) => ({ to: at("/products"), text: texts.products.title }),
   render: (visit, loaded) =>
     html`${about(visit, loaded)}${scopes(visit, loaded)}${consent(visit, loaded)}${ending(visit)}`,
@@ -155,7 +155,7 @@ function consent(visit: Visit, { product, words: said }: Loaded): Html | undefin
   return html`<details class="card"><summary>${words.consent}</summary>
     <p>${read.by === null ? words.consentByUnknown : words.consentBy(read.by)} ${time(read.consented_at)}. ${publisherOf(read)}</p>
     ${read.approved_at !== null && html`<p>${words.approvedBy(read.approved_by)} ${time(read.approved_at)}.</p>`}
-    ${read.account_label !== null && html`<p>${visit.texts.connect.label(read.platform_name)}: <q><bdi>${read.account_label}</bdi></q></p>`}
+    ${read.account_label !== null && html`<p>${withNames(visit.texts.connect.label, read.platform_name)}: <q><bdi>${read.account_label}</bdi></q></p>`}
     <p>${words.offered}:</p>${scopesInWords(visit.texts, then, read.offered)}</details>`;
 }
 

@@ -12,7 +12,7 @@ import {
   type ScopeWords,
   scopesInWords,
 } from "../../elements/scopes.ts";
-import { badge, facts, time } from "../../elements/values.ts";
+import { badge, facts, time, titleOf, withNames } from "../../elements/values.ts";
 import { publisherOf } from "./products.ts";
 
 /** The page with the products that members propose to connect, and with approvals in advance. */
@@ -81,7 +81,7 @@ export const proposalPage = page<Loaded>({
       permitted: may("approve_connect_proposal") && isByRule,
     };
   },
-  title: (_, { proposal }) => proposal.platform.name,
+  title: (_, { proposal }) => titleOf(proposal.platform.name),
   back: ({ at, texts }) => ({ to: at("/proposals"), text: texts.proposals.title }),
   render: (visit, loaded) => html`${about(visit, loaded)}${approval(visit, loaded)}${ending(visit, loaded)}`,
   forms: {
@@ -120,7 +120,7 @@ function about(visit: Visit, { proposal, words: said }: Loaded): Html {
     [isOpen ? words.lapses : words.ends, time(proposal.expires_at)],
     [words.back, proposal.returns_to],
   ])}
-    ${label !== null && html`<p>${connect.label(platform.name)}: <q><bdi>${label}</bdi></q></p>`}
+    ${label !== null && html`<p>${withNames(connect.label, platform.name)}: <q><bdi>${label}</bdi></q></p>`}
     ${state === "changed" && html`<p class="notice">${words.changedLead}</p>`}
     <p>${words.lendsNothing}</p>
     ${!isOpen && html`<h3>${words.scopes}</h3>${scopesInWords(visit.texts, said, proposal.scopes)}`}</section>`;

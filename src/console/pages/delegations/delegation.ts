@@ -6,7 +6,7 @@ import { page, type Visit } from "../../core/page.ts";
 import { decisionBadge, reasonText } from "../../elements/decisions.ts";
 import { delegationState, grant, stateBadge } from "../../elements/delegations.ts";
 import { table } from "../../elements/listing.ts";
-import { badge, copyBlock, facts, objectName, time } from "../../elements/values.ts";
+import { badge, copyBlock, facts, objectName, time, titleWith } from "../../elements/values.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
@@ -23,7 +23,7 @@ export const delegationPage = page<Loaded>({
     "request_delegation",
   ],
   load,
-  title: ({ texts }, { certificate }) => texts.delegation.title(certificate.agent.name),
+  title: ({ texts }, { certificate }) => titleWith(texts.delegation.title, certificate.agent.name),
   back: ({ at, texts }) => ({ to: at("/delegations"), text: texts.delegations.title }),
   render(visit, loaded) {
     const { certificate } = loaded;

@@ -6,7 +6,7 @@ import { textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { table } from "../../elements/listing.ts";
 import { labelledScope, labelOf, scopeList } from "../../elements/scopes.ts";
-import { objectName, time } from "../../elements/values.ts";
+import { objectName, time, titleWith, withNames } from "../../elements/values.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
@@ -16,7 +16,7 @@ export const revokePage = page<Loaded>({
   path: "/console/delegations/{cert_id}/revoke",
   operations: ["revoke_delegation", "get_delegation", "get_delegation_use"],
   load,
-  title: ({ texts }, { certificate }) => texts.revoke.title(certificate.agent.name),
+  title: ({ texts }, { certificate }) => titleWith(texts.revoke.title, certificate.agent.name),
   back: ({ at, texts }, { certificate }) => ({
     to: at(`/delegations/${certificate.cert_id}`),
     text: texts.delegation.title(certificate.agent.name),
@@ -68,7 +68,7 @@ function stops(visit: Visit, { certificate, use }: Loaded): Html {
   const { texts, at } = visit;
   const words = texts.revoke;
   const { agent, agent_id, declared_by } = certificate;
-  const others = words.others(agent.name, use.other_active);
+  const others = withNames((name = "") => words.others(name, use.other_active), agent.name);
   return html`<section class="card"><h2>${words.allows}</h2>
     ${scopeList(certificate.approved_scope, certificate.scope_descriptions)}
     <h2>${words.stops}</h2>

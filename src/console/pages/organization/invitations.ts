@@ -6,7 +6,7 @@ import { page, refusal, type Visit } from "../../core/page.ts";
 import { ACCEPT_INVITATION, ACCOUNT, addressFor } from "../../core/places.ts";
 import { ADDRESS, type Choice, choiceField, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
-import { facts, time } from "../../elements/values.ts";
+import { facts, time, titleWith } from "../../elements/values.ts";
 import type { Texts } from "../../texts/texts.ts";
 
 /** The page on which an owner invites a person by email. */
@@ -142,7 +142,7 @@ export const acceptInvitationPage = page({
         const token = tidy(fields.get("token"));
         const invitation = await visit.call("read_invitation", { body: { token } });
         return {
-          title: visit.texts.invitation.foundTitle(invitation.organization_name),
+          title: titleWith(visit.texts.invitation.foundTitle, invitation.organization_name),
           content: found(visit, invitation, token),
         };
       },

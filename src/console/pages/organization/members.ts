@@ -5,7 +5,7 @@ import { page, signedIn, type Visit } from "../../core/page.ts";
 import { ACCOUNT } from "../../core/places.ts";
 import { choiceField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
-import { facts, time } from "../../elements/values.ts";
+import { facts, time, titleWith, withNames } from "../../elements/values.ts";
 import { roleChoices } from "./invitations.ts";
 
 type Member = Answers["change_organization_member"];
@@ -25,7 +25,7 @@ export const memberPage = page<Data>({
     if (member === undefined) throw new ApiError("not_found");
     return { member, isLastOwner: isLastOwner(members, member) };
   },
-  title: ({ texts }, { member }) => texts.organization.memberTitle(nameOf(member)),
+  title: ({ texts }, { member }) => titleWith(texts.organization.memberTitle, nameOf(member)),
   back: ({ at, texts }) => ({ to: at("/organization"), text: texts.organization.navigation }),
   render: (visit, data) =>
     html`${known(visit, data)}${data.isLastOwner ? undefined : html`${setupCard(visit, data)}${changes(visit, data)}`}`,
@@ -153,7 +153,7 @@ export const leavePage = page<Leaving>({
         ? !isSaid && html`<p class="refusal">${words.lastOwner}</p>`
         : form(visit, {
             name: "leave",
-            content: html`<p>${words.leaveLead(name)}</p>
+            content: html`<p>${withNames(words.leaveLead, name)}</p>
               ${own !== undefined && own.setups.length > 0 && html`<p>${words.leaveEnds}</p>${setupList(visit, own)}`}`,
             submit: words.leaveButton,
             tone: "danger",

@@ -6,7 +6,7 @@ import { page, signedIn, type Visit } from "../../core/page.ts";
 import { checkField, choiceField, choicesOf, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { table } from "../../elements/listing.ts";
-import { copyable, facts, time } from "../../elements/values.ts";
+import { copyable, facts, time, titleOf } from "../../elements/values.ts";
 
 type Data = Awaited<ReturnType<typeof load>>;
 
@@ -18,7 +18,7 @@ export const organizationPage = page<Data>({
   operations: ["get_organization", "list_organization_members", "list_invitations"],
   navigation: { order: 70, label: ({ organization }) => organization.navigation },
   load,
-  title: (_, { organization }) => organization.organization_name,
+  title: (_, { organization }) => titleOf(organization.organization_name),
   render: (visit, data) =>
     html`${glance(visit, data)}${members(visit, data)}${invitations(visit, data)}${roles(visit)}`,
 });

@@ -6,7 +6,7 @@ import { selectField, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { pager, table } from "../../elements/listing.ts";
 import { pickedScopes, scopeList, scopePicker } from "../../elements/scopes.ts";
-import { badge, copyable, time } from "../../elements/values.ts";
+import { badge, copyable, time, withNames } from "../../elements/values.ts";
 import { declaredNote } from "./platform.ts";
 
 const DAY_SECONDS = 86_400;
@@ -30,7 +30,7 @@ export const acceptedIdentitiesPage = page<Loaded>({
   render(visit, loaded) {
     const { platform } = loaded;
     const words = visit.texts.platforms;
-    return html`<p class="lead">${words.acceptedLead(platform.name)}</p>
+    return html`<p class="lead">${withNames(words.acceptedLead, platform.name)}</p>
       ${declaredNote(visit, platform)}
       ${list(visit, loaded)}
       ${ownIdentity(visit)}

@@ -4,7 +4,7 @@ import type { ConnectionAnswer } from "../../../platforms/connections/connection
 import { page, type Visit } from "../../core/page.ts";
 import { areaField, checkField, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
-import { copyable, facts } from "../../elements/values.ts";
+import { copyable, facts, titleWith, withNames } from "../../elements/values.ts";
 import { KEY_OPERATIONS, keyForms, keysSection, listKeys } from "./api_keys.ts";
 import { callbackBadge, declaredNote } from "./platform.ts";
 
@@ -16,7 +16,7 @@ export const connectionPage = page<Loaded>({
   path: "/console/connections/{connection_id}",
   operations: ["get_connection", "list_agents", ...KEY_OPERATIONS],
   load,
-  title: ({ texts }, { connection }) => texts.connections.title(connection.platform.name),
+  title: ({ texts }, { connection }) => titleWith(texts.connections.title, connection.platform.name),
   back: ({ at }, { connection: { platform } }) => ({
     to: at(`/platforms/${platform.platform_id}`),
     text: platform.name,
@@ -159,7 +159,7 @@ export const removeConnectionPage = page<ConnectionAnswer>({
   path: "/console/connections/{connection_id}/remove",
   operations: ["get_connection", "remove_connection"],
   load: ({ call, params }) => call("get_connection", { params }),
-  title: ({ texts }, { platform }) => texts.connections.removeTitle(platform.name),
+  title: ({ texts }, { platform }) => titleWith(texts.connections.removeTitle, platform.name),
   back: ({ at, texts }, { connection_id, platform }) => ({
     to: at(`/connections/${connection_id}`),
     text: texts.connections.title(platform.name),
@@ -178,7 +178,7 @@ export const removeConnectionPage = page<ConnectionAnswer>({
           content: checkField(visit, {
             form: REMOVE,
             name: "sure",
-            label: words.removeSure(platform.name),
+            label: withNames(words.removeSure, platform.name),
             required: true,
           }),
           submit: words.removeSubmit,

@@ -6,7 +6,7 @@ import { page, Redirect, type Visit } from "../../core/page.ts";
 import { selectField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { scopeList } from "../../elements/scopes.ts";
-import { badge, copyable, facts, type Tone, time } from "../../elements/values.ts";
+import { badge, copyable, facts, type Tone, time, titleOf } from "../../elements/values.ts";
 
 type Loaded = Awaited<ReturnType<typeof load>>;
 
@@ -22,7 +22,7 @@ export const platformPage = page<Loaded>({
     "unpublish_platform",
   ],
   load,
-  title: (_visit, { platform }) => platform.name,
+  title: (_visit, { platform }) => titleOf(platform.name),
   back: ({ at, texts }) => ({ to: at("/platforms"), text: texts.platforms.title }),
   render: (visit, loaded) =>
     loaded.platform.state === "removing"

@@ -7,7 +7,7 @@ import { areaField, boxField, checkField, choicesOf, selectField, textField } fr
 import { form, readerOf } from "../../elements/form.ts";
 import { pickedScopes, scopeChoices, scopePicker } from "../../elements/scopes.ts";
 import { onceOnly, shownOnce, tryKeyLine } from "../../elements/secrets.ts";
-import { copyBlock } from "../../elements/values.ts";
+import { copyBlock, titleWith, withNames } from "../../elements/values.ts";
 import type { Texts } from "../../texts/texts.ts";
 import { declaredNote, isOrganization, removingNote } from "./platform.ts";
 
@@ -26,7 +26,7 @@ export const newPlatformPage = page<Awaited<ReturnType<typeof load>>>({
     const words = visit.texts.platforms;
     if (only !== undefined) {
       return html`<p class="lead">${words.oneOnly}</p>
-        <p class="actions"><a class="button" href=${visit.at(`/platforms/${only.platform_id}`)}>${words.toTheOne(only.name)}</a></p>`;
+        <p class="actions"><a class="button" href=${visit.at(`/platforms/${only.platform_id}`)}>${withNames(words.toTheOne, only.name)}</a></p>`;
     }
     return html`<p class="lead">${words.newLead}</p>
       ${form(visit, {
@@ -96,7 +96,7 @@ async function register(visit: Visit, fields: Fields): Promise<Outcome> {
   };
   const operation = isOrganization(visit) ? "register_platform" : "register_personal_platform";
   const made = await visit.call(operation, { body, once: true });
-  return { title: visit.texts.platforms.madeTitle(made.name), content: secrets(visit, made) };
+  return { title: titleWith(visit.texts.platforms.madeTitle, made.name), content: secrets(visit, made) };
 }
 
 /** Converts the line breaks of browsers, which send CR LF, to LF. */
@@ -141,7 +141,7 @@ export const changePlatformPage = page<Awaited<ReturnType<typeof loadPlatform>>>
   path: "/console/platforms/{platform_id}/change",
   operations: ["get_platform", "change_platform", "list_scopes"],
   load: loadPlatform,
-  title: ({ texts }, { platform: { name } }) => texts.platforms.changeTitle(name),
+  title: ({ texts }, { platform: { name } }) => titleWith(texts.platforms.changeTitle, name),
   back: ({ at }, { platform }) => ({ to: at(`/platforms/${platform.platform_id}`), text: platform.name }),
   render(visit, { platform, vocabulary }) {
     const words = visit.texts.platforms;

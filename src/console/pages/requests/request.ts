@@ -6,6 +6,7 @@ import { page, type Visit } from "../../core/page.ts";
 import { grant } from "../../elements/delegations.ts";
 import { limitList } from "../../elements/limits.ts";
 import { type ScopeWords, scopesInWords } from "../../elements/scopes.ts";
+import { titleWith } from "../../elements/values.ts";
 import { besideField, decision, previewOf, readApproval } from "./approval_forms.ts";
 import { asker, introduction } from "./asker.ts";
 import { refusedAction } from "./refused.ts";
@@ -26,7 +27,10 @@ export const requestPage = page<Shown>({
   ],
   load,
   title: ({ texts, acting }, { request }) =>
-    texts.request.title[request.status](request.agent.name, acting?.organization_name ?? null),
+    titleWith(
+      (name = "") => texts.request.title[request.status](name, acting?.organization_name ?? null),
+      request.agent.name,
+    ),
   back: ({ at, texts }) => ({ to: at("/requests"), text: texts.requests.title }),
   render(visit, { request, words, preview, certificate, linked }) {
     if (preview !== undefined) {

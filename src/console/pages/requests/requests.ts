@@ -9,7 +9,7 @@ import { form, readerOf } from "../../elements/form.ts";
 import { limitList } from "../../elements/limits.ts";
 import { filterForm, filtersOf, pager, table } from "../../elements/listing.ts";
 import { scopeChoices, scopeList } from "../../elements/scopes.ts";
-import { badge, type Tone, time, withNames } from "../../elements/values.ts";
+import { badge, type Tone, time, titleWith, withNames } from "../../elements/values.ts";
 import { endFields, readEnd } from "./approval_forms.ts";
 
 const TONES: Record<RequestAnswer["status"], Tone> = {
@@ -84,7 +84,7 @@ export const askPage = page<Awaited<ReturnType<typeof load>>>({
     "get_audit_event",
   ],
   load,
-  title: ({ texts }, { agent }) => texts.ask.title(agent.name),
+  title: ({ texts }, { agent }) => titleWith(texts.ask.title, agent.name),
   back: ({ at }, { agent }) => ({ to: at(`/agents/${agent.agent_id}`), text: agent.name }),
   render(visit, { platform, vocabulary, former }) {
     const { texts } = visit;

@@ -2,7 +2,7 @@ import { type Html, html, prose } from "../../../html/html.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { choiceField, textField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
-import { badge, facts, type Tone, time } from "../../elements/values.ts";
+import { badge, facts, type Tone, time, titleWith } from "../../elements/values.ts";
 import type { Texts } from "../../texts/texts.ts";
 import {
   type Delivery,
@@ -36,7 +36,7 @@ export const callbackPage = page<Shown>({
     ...TEST_OPERATIONS,
   ],
   load,
-  title: ({ texts }, { callback }) => texts.callbacks.title(callback.platform_name),
+  title: ({ texts }, { callback }) => titleWith(texts.callbacks.title, callback.platform_name),
   render: (visit, { callback, test, tests }) => html`${parts(visit, callback)}
     <p class="lead">${visit.texts.callbacks.lead}</p>
     ${callbackState(visit, callback)}

@@ -3,7 +3,7 @@ import type { Answers } from "../../core/calls.ts";
 import { page, type Visit } from "../../core/page.ts";
 import { momentField, queryMoments, selectField } from "../../elements/fields.ts";
 import { filterForm, filtersOf, pager, staleNote, table } from "../../elements/listing.ts";
-import { time } from "../../elements/values.ts";
+import { time, titleWith } from "../../elements/values.ts";
 import { deliveryState, isMoving, lastResult } from "./attempts.ts";
 import { type CallbackAnswer, loadCallback, partAddress, parts } from "./parts.ts";
 
@@ -17,7 +17,7 @@ export const deliveriesPage = page<Shown>({
   path: "/console/connections/{connection_id}/deliveries",
   operations: ["list_deliveries", "get_callback"],
   load,
-  title: ({ texts }, { callback }) => texts.deliveries.title(callback.platform_name),
+  title: ({ texts }, { callback }) => titleWith(texts.deliveries.title, callback.platform_name),
   render: (visit, { callback, list }) => html`${parts(visit, callback)}
     <p class="lead">${visit.texts.deliveries.lead}</p>
     ${filters(visit)}${listed(visit, list)}`,

@@ -1,6 +1,7 @@
-import { type Html, html } from "../../../html/html.ts";
+import { type Html, html, type Piece } from "../../../html/html.ts";
 import type { Answers } from "../../core/calls.ts";
 import type { Visit } from "../../core/page.ts";
+import { withNames } from "../../elements/values.ts";
 
 export type CallbackAnswer = Answers["get_callback"];
 
@@ -21,8 +22,8 @@ export function partAddress(
 /** Returns links between the pages about a connection's deliveries. */
 export function parts(visit: Visit, { platform_name }: CallbackAnswer): Html {
   const words = visit.texts.callbacks.parts;
-  const links: [string, string][] = [
-    ["", words.platform(platform_name)],
+  const links: [string, Piece][] = [
+    ["", withNames(words.platform, platform_name)],
     ["/callback", words.callback],
     ["/webhook-secret", words.secret],
     ["/deliveries", words.deliveries],

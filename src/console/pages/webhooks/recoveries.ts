@@ -4,7 +4,7 @@ import { faultBeside, page, type Visit } from "../../core/page.ts";
 import { checkField, momentField, queryMoments, sayWrong } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { pager, staleNote, table } from "../../elements/listing.ts";
-import { badge, facts, type Tone, time } from "../../elements/values.ts";
+import { badge, facts, type Tone, time, titleWith } from "../../elements/values.ts";
 import { inactive } from "./delivery.ts";
 import { type CallbackAnswer, isOpen, loadCallback, partAddress, parts } from "./parts.ts";
 
@@ -21,7 +21,7 @@ export const recoveriesPage = page<Shown>({
   path: "/console/connections/{connection_id}/recoveries",
   operations: ["list_recoveries", "get_callback", "list_deliveries", "recover_deliveries"],
   load,
-  title: ({ texts }, { callback }) => texts.recoveries.title(callback.platform_name),
+  title: ({ texts }, { callback }) => titleWith(texts.recoveries.title, callback.platform_name),
   render: (visit, shown) => html`${parts(visit, shown.callback)}
     <p class="lead">${visit.texts.recoveries.lead}</p>
     ${visit.may("recover_deliveries") && asking(visit, shown)}

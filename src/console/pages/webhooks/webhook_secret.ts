@@ -3,7 +3,7 @@ import { type Outcome, page, type Visit } from "../../core/page.ts";
 import { selectField } from "../../elements/fields.ts";
 import { form } from "../../elements/form.ts";
 import { onceOnly, shownOnce } from "../../elements/secrets.ts";
-import { badge, copyBlock, facts, time } from "../../elements/values.ts";
+import { badge, copyBlock, facts, time, titleWith } from "../../elements/values.ts";
 import { loadTest, TEST_OPERATIONS, testButton, testForm, testResult } from "./attempts.ts";
 import { type CallbackAnswer, loadCallback, partAddress, parts } from "./parts.ts";
 
@@ -18,7 +18,7 @@ export const webhookSecretPage = page<Shown>({
   path: "/console/connections/{connection_id}/webhook-secret",
   operations: ["get_callback", "rotate_webhook_secret", "promote_webhook_secret", ...TEST_OPERATIONS],
   load,
-  title: ({ texts }, { callback }) => texts.webhookSecret.title(callback.platform_name),
+  title: ({ texts }, { callback }) => titleWith(texts.webhookSecret.title, callback.platform_name),
   render: (visit, { callback, test }) => html`${parts(visit, callback)}
     <p class="lead">${visit.texts.webhookSecret.lead}</p>
     ${phase(visit, callback)}
