@@ -10,7 +10,7 @@ import { reconcileAgent } from "./reconcile/agent.ts";
 import { reconcileDelegation } from "./reconcile/delegation.ts";
 import { createPlatformReconciler } from "./reconcile/platform.ts";
 import { reportFailedWrite, reportNotSelected } from "./reconcile/report_status.ts";
-import { allObjects } from "./resources.ts";
+import { allObjects, isServed } from "./resources.ts";
 
 /** Runs the reconcilers for all objects. */
 export type Controller = {
@@ -40,7 +40,7 @@ export function startController(context: OperatorContext, { isHeld }: { isHeld()
   }
 
   async function reconcile(object: AnyObject, failures: number): Promise<Visit> {
-    if (!mayServe(object)) return reportNotSelected(context, object);
+    if (!isServed(resources, object)) return reportNotSelected(context, object);
     if (needsFinalizer(object)) {
       await resources.setFinalizer(object, true);
       return {};
@@ -53,11 +53,6 @@ export function startController(context: OperatorContext, { isHeld }: { isHeld()
       case "Delegation":
         return reconcileDelegation(context, object, failures);
     }
-  }
-
-  /** Objects under deletion are always served, because otherwise nobody would revoke their authority. */
-  function mayServe({ metadata: { namespace, deletionTimestamp } }: AnyObject): boolean {
-    return deletionTimestamp !== undefined || resources.serves(namespace);
   }
 
   const firstPass = Promise.withResolvers<void>();

@@ -8,7 +8,7 @@ import { type AnyObject, type Key, keyOf } from "./kinds.ts";
 import { conditionOf } from "./reconcile/conditions.ts";
 import { hasDrifted } from "./reconcile/drift.ts";
 import { type Reason, UNDECIDED } from "./reconcile/ready_reasons.ts";
-import { allObjects } from "./resources.ts";
+import { allObjects, isServed } from "./resources.ts";
 
 /** Polls the API for changes: users' decisions, recovery after an outage, and drift. */
 export type Poll = { stop(): void };
@@ -49,15 +49,17 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
   let promptTimer = setTimeout(prompt, PROMPT_MS);
   let driftTimer = setTimeout(drift, driftMs());
 
+  function served(): AnyObject[] {
+    return allObjects(context.resources).filter((object) => isServed(context.resources, object));
+  }
+
   function driftMs(): number {
     return DRIFT_MS * (0.8 + random() * 0.4);
   }
 
   /** Returns the objects that wait. If they are too many for one poll, they take turns. */
   function nextWaiting(): AnyObject[] {
-    const waiting = allObjects(context.resources).filter(
-      (object) => waitsForDecision(object) || waitsForApi(object),
-    );
+    const waiting = served().filter((object) => waitsForDecision(object) || waitsForApi(object));
     const room = PROMPT_CALLS * MAX_STATE_IDS;
     const chosen = waiting.length <= room ? waiting : rotated(waiting, turn).slice(0, room);
     turn = waiting.length === 0 ? 0 : (turn + chosen.length) % waiting.length;
@@ -77,10 +79,7 @@ export function startPoll(context: PollWorld, { enqueue, random = Math.random }:
   }
 
   async function drift(): Promise<void> {
-    await look(
-      allObjects(context.resources),
-      (object) => object.kind === "Platform" || mayWaitForOthers(object),
-    );
+    await look(served(), (object) => object.kind === "Platform" || mayWaitForOthers(object));
     if (!stopped) driftTimer = setTimeout(drift, driftMs());
   }
 

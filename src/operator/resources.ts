@@ -67,6 +67,14 @@ export type Resources = {
   stop(): Promise<void>;
 };
 
+/**
+ * Returns whether to work with an object. Objects under deletion are always served, because otherwise nobody
+ * would revoke their authority.
+ */
+export function isServed({ serves }: Pick<Resources, "serves">, { metadata }: AnyObject): boolean {
+  return metadata.deletionTimestamp !== undefined || serves(metadata.namespace);
+}
+
 /** Returns all objects of all kinds. */
 export function allObjects({ list }: Pick<Resources, "list">): AnyObject[] {
   return kinds.flatMap((kind): AnyObject[] => list(kind));

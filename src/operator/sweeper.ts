@@ -6,7 +6,7 @@ import { type HeldRecord, type SweepRecord, sweep } from "./orphans.ts";
 import { conditionOf } from "./reconcile/conditions.ts";
 import type { Reason } from "./reconcile/ready_reasons.ts";
 
-import { allObjects } from "./resources.ts";
+import { allObjects, isServed } from "./resources.ts";
 
 /** Stores the result of the last sweep. */
 export type SweepRecords = {
@@ -200,9 +200,7 @@ export function startEndedRemoval(
   { ttlMs, remove, everyMs = ENDED_EVERY_MS }: EndedOptions,
 ): Repetition {
   async function once(): Promise<void> {
-    const served = resources
-      .list("Delegation")
-      .filter(({ metadata }) => resources.serves(metadata.namespace));
+    const served = resources.list("Delegation").filter((object) => isServed(resources, object));
     for (const object of served) {
       const ended = endedAt(object);
       const now = clock.agreed();

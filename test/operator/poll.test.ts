@@ -25,6 +25,7 @@ describe("the operator's poll", () => {
   let objects: AnyObject[];
   let delegations: StateAnswer["delegations"];
   let away: boolean;
+  let isSelected: boolean;
   let asked: string[][];
   let askedAt: number[];
   /** When the poll asked without naming an object. */
@@ -45,6 +46,7 @@ describe("the operator's poll", () => {
     objects = [];
     delegations = {};
     away = false;
+    isSelected = true;
     asked = [];
     askedAt = [];
     askedOnlyTimeAt = [];
@@ -57,7 +59,10 @@ describe("the operator's poll", () => {
     registry = new Registry();
     poll = startPoll(
       {
-        resources: { list: (kind: Kind) => objects.filter((object) => object.kind === kind) } as never,
+        resources: {
+          list: (kind: Kind) => objects.filter((object) => object.kind === kind),
+          serves: () => isSelected,
+        } as never,
         api: {
           readState: async (ids: string[]) => {
             if (ids.length > 0) asked.push(ids);
@@ -90,6 +95,18 @@ describe("the operator's poll", () => {
     await vi.advanceTimersByTimeAsync(2000);
     expect(asked).toEqual([["a"]]);
     expect(enqueued).toEqual([]);
+  });
+
+  test("reads no state of an object whose namespace the operator does not serve, unless it is being deleted", async () => {
+    isSelected = false;
+    const leaving = named("b", "AwaitingApproval");
+    const metadata = { ...leaving.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" };
+    objects = [named("a", "AwaitingApproval"), { ...leaving, metadata } as AnyObject];
+    delegations = { a: aState(), b: aState() };
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(asked).toEqual([["b"]]);
+    await vi.advanceTimersByTimeAsync(900_000);
+    expect(new Set(asked.flat())).toEqual(new Set(["b"]));
   });
 
   test("reads the state of undecided objects every second, and enqueues decided objects urgently", async () => {
