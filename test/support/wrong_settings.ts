@@ -35,6 +35,7 @@ const WRONG: Kinds = {
   scopes: ["data", "no scope"],
   namespaces: ["Shop", "a;b", ","],
   namespace: ["Shop", "a".repeat(64)],
+  "label selector": ["team=shop;desk", "team in shop", "=shop", "a=b,"],
   "cluster id": ["a/b", "a".repeat(65)],
   duration: ["30d", "24", "-1s", "1 h"],
   brokers: ["one", "kafka://one:9092", "one:0", "[::1]:9092"],
